@@ -1,0 +1,40 @@
+"""pilu: make a trained linear head forget a row, and prove it.
+
+>>> import numpy as np
+>>> from pilu import LangevinRidge
+>>> rng = np.random.default_rng(0)
+>>> X, y = rng.normal(size=(200, 5)), rng.normal(size=200)
+>>> model = LangevinRidge(n_steps=100, noise=0.1).fit(X, y)
+>>> len(model.quote(epsilon=1.0))
+200
+>>> model.unlearn(42, epsilon=1.0).rows
+(42,)
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from pilu import accounting
+from pilu.certify.certificate import Certificate
+from pilu.certify.theorem import Theorem
+from pilu.certify.verify import verify
+from pilu.estimators.quote import Quote
+from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
+from pilu.exceptions import AlreadyForgotten, CertificateMismatch, PiluError
+
+__all__ = [
+    "AlreadyForgotten",
+    "Certificate",
+    "CertificateMismatch",
+    "LangevinRidge",
+    "LangevinRidgeClassifier",
+    "PiluError",
+    "Quote",
+    "Theorem",
+    "accounting",
+    "verify",
+]
+
+try:
+    __version__ = version("pilu")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    __version__ = "unknown"

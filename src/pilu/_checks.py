@@ -1,0 +1,77 @@
+"""Argument checks in one form: ``<name> must be <range>, got <name>=<value>. <remedy>``."""
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "as_numbers",
+    "check_choice",
+    "check_integer",
+    "check_probability",
+    "check_real",
+    "complaint",
+]
+
+
+def complaint(name: str, allowed: str, value: object, remedy: str = "") -> ValueError:
+    """The error for an argument out of its range, to be raised by the caller."""
+    text = f"{name} must be {allowed}, got {name}={value!r}."
+    return ValueError(f"{text} {remedy}" if remedy else text)
+
+
+def check_real(
+    name: str, value: Any, *, above: float | None = None, least: float | None = None
+) -> float:
+    """A finite real number, strictly above `above` or at least `least`."""
+    if above is not None:
+        allowed = f"a finite number > {above:g}"
+    elif least is not None:
+        allowed = f"a finite number >= {least:g}"
+    else:
+        allowed = "a finite number"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise complaint(name, allowed, value)
+    number = float(value)
+    too_low = (above is not None and not number > above) or (
+        least is not None and not number >= least
+    )
+    if not math.isfinite(number) or too_low:
+        raise complaint(name, allowed, value)
+    return number
+
+
+def check_integer(name: str, value: Any, *, least: int, remedy: str = "") -> int:
+    """An integer (not a boolean, not a float) of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
+        raise complaint(name, f"an integer >= {least}", value, remedy)
+    return int(value)
+
+
+def check_probability(name: str, value: Any) -> float:
+    """A number strictly between 0 and 1."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, numbers.Real)
+        or not 0.0 < float(value) < 1.0
+    ):
+        raise complaint(name, "in the open interval (0, 1)", value)
+    return float(value)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """One of a few names."""
+    if not isinstance(value, str) or value not in choices:
+        raise complaint(name, "one of " + ", ".join(map(repr, choices)), value)
+    return value
+
+
+def as_numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """A float64 array of real numbers; booleans, text and complex numbers are refused."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf":
+        raise complaint(name, "a real number or an array of real numbers", value)
+    return array.astype(np.float64)

@@ -1,0 +1,1 @@
+"""From a law and a request to noise, epsilon and a certificate."""

@@ -1,0 +1,67 @@
+"""What every accountant takes and gives, so that the next one is one file.
+
+An accountant sees a law and the rows of a request, never the realised parameters, and answers with
+a `Calibration`: the noise, the epsilon it certifies, and the evidence that recomputes it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.laws.iterates import IterateLaw
+
+__all__ = ["Accountant", "Calibration", "Request", "Target"]
+
+Array = NDArray[np.float64]
+
+
+class Request(NamedTuple):
+    """Rows to forget together: X is R x p (with the intercept's ones), Y is R x d."""
+
+    X: Array
+    Y: Array
+
+
+class Target(NamedTuple):
+    """What is asked for: (epsilon, delta) after n_unlearn_steps."""
+
+    epsilon: float
+    delta: float
+    n_unlearn_steps: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """An accountant's answer for one request."""
+
+    noise: float
+    epsilon: float
+    delta: float
+    mu: float
+    slack: float  # probability set aside for the event in which mu-GDP is not claimed
+    checks: Mapping[str, bool]
+    evidence: Mapping[str, Any]
+    numerical_error: Mapping[str, float]
+
+
+class Accountant(Protocol):
+    """A way to certify. Implementations are frozen records of their options."""
+
+    def describe(self) -> dict[str, Any]:
+        """Name and options, as they stand in a certificate."""
+        ...
+
+    def calibrate(self, law: IterateLaw, request: Request, target: Target) -> Calibration:
+        """The least noise that certifies the target for one request."""
+        ...
+
+    def calibrate_each(self, law: IterateLaw, rows: Request, target: Target) -> tuple[Array, Array]:
+        """Noise and certified epsilon of every row as a request by itself."""
+        ...
+
+    def spend(self, law: IterateLaw, request: Request, noise: float, target: Target) -> Calibration:
+        """What a given noise certifies; the target's epsilon is not looked at."""
+        ...

@@ -1,0 +1,197 @@
+"""The certificate: a frozen record that goes to JSON and back without loss."""
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.exceptions import CertificateMismatch
+
+__all__ = ["SCHEMA", "Certificate", "library_versions", "sha256_of", "sha256_of_parameters"]
+
+SCHEMA = "pilu.certificate/1"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was promised for one request, and what recomputes it.
+
+    Attributes
+    ----------
+    schema : str
+        Format of this record.
+    method : {"langevin", "redraw"}
+    accountant : dict
+        Name and options of the accountant.
+    epsilon, delta : float
+        What is certified; conditional on earlier requests where `conditional_on` is not empty.
+    epsilon_target : float
+        What was asked for.
+    noise, n_unlearn_steps : float, int
+        sigma_unlearn and K.
+    schedule : tuple of (steps, noise)
+        The whole chain, this request's segment last.
+    rows : tuple of int
+        Fit-time positions of the forgotten rows.
+    total_epsilon, total_delta : float
+        The headline: what holds against the run without this and all earlier requests' rows.
+    conditional_on : tuple of str
+        Hashes of the earlier certificates since the last redraw.
+    parameters_sha256 : str
+        Hash of the parameters that this certificate speaks of.
+    mu : float or None
+        The Gaussian privacy parameter, where the accountant has one.
+    numerical_error : dict
+        What was allowed for rounding.
+    scope : dict
+        What holds, as named booleans and in words.
+    checks : dict
+        Named facts of the computation, e.g. whether the paper's closed form was feasible.
+    evidence : dict or None
+        At most sixteen numbers that recompute epsilon without the data. They depend on the rows;
+        `without_evidence` leaves only `evidence_sha256`.
+    versions : dict
+        Software that computed all this.
+    """
+
+    schema: str
+    method: str
+    accountant: Mapping[str, Any]
+    epsilon: float
+    epsilon_target: float
+    delta: float
+    noise: float
+    n_unlearn_steps: int
+    schedule: tuple[tuple[int, float], ...]
+    rows: tuple[int, ...]
+    total_epsilon: float
+    total_delta: float
+    conditional_on: tuple[str, ...]
+    parameters_sha256: str
+    mu: float | None
+    numerical_error: Mapping[str, float]
+    scope: Mapping[str, Any]
+    checks: Mapping[str, bool]
+    evidence: Mapping[str, Any] | None
+    evidence_sha256: str
+    versions: Mapping[str, str]
+
+    def to_json(self) -> str:
+        """Canonical JSON: sorted keys, full precision."""
+        return _canonical(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Certificate":
+        """Read what `to_json` wrote; anything else raises `CertificateMismatch`."""
+        try:
+            record = json.loads(text, parse_constant=_refuse_constant)
+        except ValueError as error:
+            raise CertificateMismatch(f"the certificate is not valid JSON: {error}.") from None
+        names = {f.name for f in fields(cls)}
+        if not isinstance(record, dict) or set(record) != names:
+            found = set(record) if isinstance(record, dict) else set()
+            raise CertificateMismatch(
+                f"the certificate must have exactly the fields of {SCHEMA}; "
+                f"missing: {sorted(names - found)}, unknown: {sorted(found - names)}."
+            )
+        if record["schema"] != SCHEMA:
+            raise CertificateMismatch(
+                f"schema must be {SCHEMA!r}, got schema={record['schema']!r}. "
+                "It was written by another version of pilu."
+            )
+        _check_types(record)
+        record["schedule"] = tuple((int(k), float(noise)) for k, noise in record["schedule"])
+        record["rows"] = tuple(record["rows"])
+        record["conditional_on"] = tuple(record["conditional_on"])
+        return cls(**record)
+
+    @property
+    def sha256(self) -> str:
+        """Identity of the certificate, the same with and without its evidence."""
+        return sha256_of(asdict(self.without_evidence()))
+
+    def without_evidence(self) -> "Certificate":
+        """The certificate to publish: the evidence is left out, its hash stays."""
+        return replace(self, evidence=None)
+
+    def with_evidence(self, evidence: Mapping[str, Any]) -> "Certificate":
+        """Put separately kept evidence back; it must have the hash that was kept."""
+        if sha256_of(evidence) != self.evidence_sha256:
+            raise CertificateMismatch(
+                "the evidence does not have the hash that the certificate keeps. "
+                "It belongs to another certificate or was altered."
+            )
+        return replace(self, evidence=evidence)
+
+
+def sha256_of(record: Any) -> str:
+    """Hash of a record's canonical JSON."""
+    return hashlib.sha256(_canonical(record).encode()).hexdigest()
+
+
+def sha256_of_parameters(theta: NDArray[np.float64]) -> str:
+    """Hash of theta (p x d, the intercept's row last), shape included, little-endian float64."""
+    digest = hashlib.sha256(f"{theta.shape[0]}x{theta.shape[1]}:".encode())
+    digest.update(np.ascontiguousarray(theta, dtype="<f8").tobytes())
+    return digest.hexdigest()
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of what took part in the computation."""
+    found = {"python": platform.python_version()}
+    for name in ("pilu", "numpy", "scipy", "scikit-learn"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # run from a source tree that is not installed
+            found[name] = "unknown"
+    return found
+
+
+def _canonical(record: Any) -> str:
+    return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number a certificate can hold")
+
+
+def _check_types(record: dict[str, Any]) -> None:
+    def number(value: Any) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+
+    def whole(value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool)
+
+    def mapping(value: Any) -> bool:
+        return isinstance(value, dict)
+
+    def text(value: Any) -> bool:
+        return isinstance(value, str)
+
+    kinds: dict[str, Callable[[Any], bool]] = {
+        **dict.fromkeys(
+            ("epsilon", "epsilon_target", "delta", "noise", "total_epsilon", "total_delta"), number
+        ),
+        **dict.fromkeys(("accountant", "numerical_error", "scope", "checks", "versions"), mapping),
+        **dict.fromkeys(("method", "parameters_sha256", "evidence_sha256"), text),
+        "n_unlearn_steps": whole,
+        "mu": lambda v: v is None or number(v),
+        "evidence": lambda v: v is None or mapping(v),
+        "rows": lambda v: isinstance(v, list) and all(map(whole, v)),
+        "conditional_on": lambda v: isinstance(v, list) and all(map(text, v)),
+        "schedule": lambda v: (
+            isinstance(v, list)
+            and all(isinstance(s, list) and len(s) == 2 and whole(s[0]) and number(s[1]) for s in v)
+        ),
+    }
+    for name, fits in kinds.items():
+        if not fits(record[name]):
+            raise CertificateMismatch(
+                f"field {name!r} of the certificate has the wrong type, got {record[name]!r}."
+            )

@@ -1,0 +1,104 @@
+"""Write certificates out: one function for each way of forgetting."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.accounting.composition import Spent
+from pilu.certify.accountant import Accountant, Calibration, Target
+from pilu.certify.certificate import (
+    SCHEMA,
+    Certificate,
+    library_versions,
+    sha256_of,
+    sha256_of_parameters,
+)
+from pilu.certify.scope import scope_of_langevin, scope_of_redraw
+from pilu.dynamics.chain import Chain
+
+__all__ = ["certify_langevin", "certify_redraw"]
+
+
+def certify_langevin(
+    chain: Chain,
+    rows: NDArray[np.intp],
+    accountant: Accountant,
+    calibration: Calibration,
+    target: Target,
+    prior: Spent,
+    conditional_on: Sequence[str],
+    *,
+    private: bool,
+) -> tuple[Certificate, Spent]:
+    """The certificate of a chain that has just forgotten `rows`, and the new running total."""
+    c = calibration
+    total = prior.after(epsilon=c.epsilon, delta=c.delta, mu=c.mu, slack=c.slack)
+    reverse = (c.delta - c.slack) + math.exp(c.epsilon) * c.slack
+    evidence = {**c.evidence, "prior": [prior.epsilon, prior.delta, prior.mu, prior.slack]}
+    certificate = Certificate(
+        schema=SCHEMA,
+        method="langevin",
+        accountant=accountant.describe(),
+        epsilon=c.epsilon,
+        epsilon_target=target.epsilon,
+        delta=c.delta,
+        noise=c.noise,
+        n_unlearn_steps=target.n_unlearn_steps,
+        schedule=_plain_schedule(chain),
+        rows=tuple(int(r) for r in rows),
+        total_epsilon=total.epsilon,
+        total_delta=total.delta,
+        conditional_on=tuple(conditional_on),
+        parameters_sha256=sha256_of_parameters(chain.theta),
+        mu=c.mu,
+        numerical_error={
+            **c.numerical_error,
+            "statistics_relative": chain.problem.statistics_error,
+        },
+        scope=scope_of_langevin(
+            private=private,
+            conditional=bool(conditional_on),
+            epsilon=c.epsilon,
+            delta=c.delta,
+            reverse_delta=min(reverse, 1.0),
+        ),
+        checks=dict(c.checks),
+        evidence=evidence,
+        evidence_sha256=sha256_of(evidence),
+        versions=library_versions(),
+    )
+    return certificate, total
+
+
+def certify_redraw(chain: Chain, rows: NDArray[np.intp], *, private: bool) -> Certificate:
+    """The certificate of a chain that has just been drawn afresh without `rows`."""
+    evidence: dict[str, float] = {}
+    return Certificate(
+        schema=SCHEMA,
+        method="redraw",
+        accountant={"name": "redraw"},
+        epsilon=0.0,
+        epsilon_target=0.0,
+        delta=0.0,
+        noise=0.0,
+        n_unlearn_steps=0,
+        schedule=_plain_schedule(chain),
+        rows=tuple(int(r) for r in rows),
+        total_epsilon=0.0,
+        total_delta=0.0,
+        conditional_on=(),
+        parameters_sha256=sha256_of_parameters(chain.theta),
+        mu=0.0,
+        numerical_error={"statistics_relative": chain.problem.statistics_error},
+        scope=scope_of_redraw(private=private),
+        checks={},
+        evidence=evidence,
+        evidence_sha256=sha256_of(evidence),
+        versions=library_versions(),
+    )
+
+
+def _plain_schedule(chain: Chain) -> tuple[tuple[int, float], ...]:
+    return tuple((s.steps, s.noise) for s in chain.schedule.segments)

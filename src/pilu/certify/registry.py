@@ -1,0 +1,19 @@
+"""Accountants by name."""
+
+from pilu._checks import complaint
+from pilu.certify.accountant import Accountant
+from pilu.certify.theorem import Theorem
+
+__all__ = ["resolve_accountant"]
+
+_BY_NAME: dict[str, Accountant] = {"theorem": Theorem()}
+
+
+def resolve_accountant(accountant: "str | Accountant") -> Accountant:
+    """An accountant given by name or as an object."""
+    if isinstance(accountant, str) and accountant in _BY_NAME:
+        return _BY_NAME[accountant]
+    if not isinstance(accountant, str | type) and hasattr(accountant, "calibrate"):
+        return accountant
+    names = ", ".join(map(repr, _BY_NAME))
+    raise complaint("accountant", f"one of {names} or an accountant object", accountant)

@@ -1,0 +1,161 @@
+"""The paper's accountant: Theorem 1, with the (QP) solved for every request."""
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu._checks import check_choice, check_probability
+from pilu.accounting.gdp import epsilon_from_mu, mu_from_epsilon
+from pilu.accounting.shifted import (
+    Blocks,
+    blocks_from_sensitivities,
+    extra_noise_for_each,
+    later_variance,
+    representable_contraction,
+)
+from pilu.certify.accountant import Calibration, Request, Target
+from pilu.certify.sensitivities import ROUNDING, RidgeSensitivities
+from pilu.laws.iterates import IterateLaw
+
+__all__ = ["Theorem"]
+
+Array = NDArray[np.float64]
+
+_EVIDENCE_BLOCKS = 5  # with step size, contraction and the prior total: sixteen numbers
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """Theorem 1 of the paper: shifted interpolation over high-probability sensitivity bounds.
+
+    Parameters
+    ----------
+    delta_split : float in (0, 1), default=0.5
+        Share of delta set aside for the sensitivity bounds (delta_s); the rest is delta_m.
+    strong_convexity : {"alpha", "retained"}, default="alpha"
+        "alpha" is the paper's m = lambda. "retained" takes the smallest eigenvalue of the problem
+        without the requested rows, which is never smaller and costs a root search per row.
+    group : {"sum", "joint"}, default="sum"
+        How the rows of a group add up: the paper's triangle inequality with delta_s/(R N), or the
+        norm of their summed gradient, which is tighter.
+    """
+
+    delta_split: float = 0.5
+    strong_convexity: str = "alpha"
+    group: str = "sum"
+
+    def __post_init__(self) -> None:
+        check_probability("delta_split", self.delta_split)
+        check_choice("strong_convexity", self.strong_convexity, ("alpha", "retained"))
+        check_choice("group", self.group, ("sum", "joint"))
+
+    def describe(self) -> dict[str, Any]:
+        """Name and options, as they stand in a certificate."""
+        return {"name": "theorem", **asdict(self)}
+
+    def calibrate(self, law: IterateLaw, request: Request, target: Target) -> Calibration:
+        """The least noise that certifies the target for one request   [PILU, Thm 1(ii)]."""
+        bound = self._bound(law, request, target)
+        mu = self._target_mu(target)
+        extra = bound.blocks.extra_for(mu)
+        unit = _variance_of_unit_noise(law, target, bound.contraction)
+        noise = math.sqrt(extra / unit) * (1 + ROUNDING)
+        answer = self._calibration(law, bound, noise, target)
+        if answer.mu > mu:
+            raise ArithmeticError("the calibrated noise misses its target; please report this")
+        # mu_from_epsilon has tested that its mu gives the target, so rounding may not exceed it.
+        return replace(answer, epsilon=min(answer.epsilon, target.epsilon))
+
+    def calibrate_each(self, law: IterateLaw, rows: Request, target: Target) -> tuple[Array, Array]:
+        """Noise and certified epsilon of every row as a request by itself."""
+        chain = RidgeSensitivities(law)
+        sensitivities = chain.of_each(rows, self._tail(law, target, n_rows=1))
+        variances = law.schedule.variances(law.step_size)
+        mu = self._target_mu(target)
+        noise, reached = np.empty(len(rows.X)), np.empty(len(rows.X))
+        for part in self._rows_of_equal_contraction(len(rows.X)):
+            c = self._contraction(law, rows.X[part], target)
+            extra, reached[part] = extra_noise_for_each(sensitivities[part], variances, c, mu)
+            noise[part] = np.sqrt(extra / _variance_of_unit_noise(law, target, c))
+        noise *= 1 + ROUNDING
+        # mu_from_epsilon has tested that its mu gives the target, so rounding may not exceed it.
+        epsilon = np.asarray(epsilon_from_mu(reached, self._delta_gdp(target)))
+        return noise, np.where(reached <= mu, np.minimum(epsilon, target.epsilon), epsilon)
+
+    def spend(self, law: IterateLaw, request: Request, noise: float, target: Target) -> Calibration:
+        """What a given noise certifies: the theorem reversed."""
+        return self._calibration(law, self._bound(law, request, target), noise, target)
+
+    def _bound(self, law: IterateLaw, request: Request, target: Target) -> "_Bound":
+        chain = RidgeSensitivities(law)
+        if self.group == "joint" and len(request.X) > 1:
+            s = chain.of_group_jointly(request, self._tail(law, target, n_rows=1))
+        else:
+            s = chain.of_group_sum(request, self._tail(law, target, n_rows=len(request.X)))
+        c = self._contraction(law, request.X, target)
+        variances = law.schedule.variances(law.step_size)
+        return _Bound(blocks_from_sensitivities(s, variances, c), c)
+
+    def _calibration(
+        self, law: IterateLaw, bound: "_Bound", noise: float, target: Target
+    ) -> Calibration:
+        blocks, c = bound
+        extra = noise**2 * _variance_of_unit_noise(law, target, c)
+        pooled = blocks.pooled(extra)
+        kept = pooled.coarsened(_EVIDENCE_BLOCKS)
+        mu = kept.mu_as_pooled(extra)
+        return Calibration(
+            noise=noise,
+            epsilon=float(epsilon_from_mu(mu, self._delta_gdp(target))),
+            delta=target.delta,
+            mu=mu,
+            slack=self.delta_split * target.delta,
+            # The paper's formula is the optimum of the (QP) exactly where all steps pool.
+            checks={"closed_form_feasible": len(pooled.masses) == 1},
+            evidence={
+                "blocks": np.column_stack([kept.masses, kept.variances]).tolist(),
+                "contraction": c,
+                "step_size": law.step_size,
+            },
+            numerical_error={
+                "sensitivities_relative": ROUNDING,
+                "quantiles_relative": 1e-9,
+                "conversions_relative": 1e-9,
+            },
+        )
+
+    def _target_mu(self, target: Target) -> float:
+        return float(mu_from_epsilon(target.epsilon, self._delta_gdp(target)))
+
+    def _delta_gdp(self, target: Target) -> float:
+        return target.delta - self.delta_split * target.delta
+
+    def _tail(self, law: IterateLaw, target: Target, n_rows: int) -> float:
+        # Union bound over all steps so far and, under "sum", over the rows of the group.
+        return self.delta_split * target.delta / (n_rows * law.schedule.n_steps)
+
+    def _contraction(self, law: IterateLaw, X: Array, target: Target) -> float:
+        if self.strong_convexity == "alpha" and law.spectrum.alpha == 0.0:
+            raise ValueError(
+                "alpha must be > 0 for Theorem(strong_convexity='alpha'), got alpha=0.0. Use "
+                "Theorem(strong_convexity='retained'), or fit with a positive alpha."
+            )
+        c = RidgeSensitivities(law).contraction(X, self.strong_convexity)
+        return representable_contraction(target.n_unlearn_steps, c)
+
+    def _rows_of_equal_contraction(self, n: int) -> list[slice]:
+        if self.strong_convexity == "alpha":
+            return [slice(0, n)]
+        return [slice(i, i + 1) for i in range(n)]
+
+
+class _Bound(NamedTuple):
+    blocks: Blocks
+    contraction: float
+
+
+def _variance_of_unit_noise(law: IterateLaw, target: Target, contraction: float) -> float:
+    return 2 * law.step_size * later_variance(target.n_unlearn_steps, contraction)

@@ -1,0 +1,145 @@
+"""Recompute a certificate from its own evidence, with `pilu.accounting` alone."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from pilu.accounting.composition import Spent
+from pilu.accounting.gdp import epsilon_from_mu
+from pilu.accounting.shifted import Blocks, later_variance
+from pilu.certify.certificate import SCHEMA, Certificate, sha256_of
+from pilu.exceptions import CertificateMismatch
+
+__all__ = ["verify"]
+
+_TOLERANCE = 1e-9
+
+
+def verify(certificate: Certificate) -> dict[str, bool]:
+    """Check that a certificate agrees with itself.
+
+    Returns
+    -------
+    checks : dict of str to bool
+        What was found true, and what could not be checked (``False``): without evidence epsilon
+        is not recomputed, and the evidence is never compared with the data here.
+
+    Raises
+    ------
+    CertificateMismatch
+        Where a number disagrees; the message names it.
+    """
+    _require(isinstance(certificate, Certificate), "certificate must be a pilu.Certificate")
+    _require(certificate.schema == SCHEMA, f"schema must be {SCHEMA!r}")
+    _check_fields(certificate)
+    checks = {
+        "fields_consistent": True,
+        "evidence_matches_hash": False,
+        "epsilon_recomputed": False,
+        "total_recomputed": False,
+        "noise_is_private": certificate.scope.get("private") is True,
+        "unconditional": not certificate.conditional_on,
+        "parameters_checked": False,
+        "inputs_checked_against_data": False,
+    }
+    if certificate.evidence is None:
+        return checks
+    _require(
+        sha256_of(certificate.evidence) == certificate.evidence_sha256,
+        "the evidence does not have the hash that the certificate names",
+    )
+    checks["evidence_matches_hash"] = True
+    recompute = _RECOMPUTE.get(str(certificate.accountant.get("name")))
+    _require(recompute is not None, f"accountant {certificate.accountant!r} is not known")
+    try:
+        epsilon, total = recompute(certificate)  # type: ignore[misc]
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise CertificateMismatch(
+            f"the evidence cannot be read ({type(error).__name__}: {error})."
+        ) from None
+    _require_close("epsilon", certificate.epsilon, epsilon, absolute=1e-12)
+    checks["epsilon_recomputed"] = True
+    _require_close("total_epsilon", certificate.total_epsilon, total.epsilon, absolute=1e-12)
+    _require_close("total_delta", certificate.total_delta, total.delta)
+    checks["total_recomputed"] = True
+    return checks
+
+
+def _check_fields(c: Certificate) -> None:
+    finite = (c.epsilon, c.epsilon_target, c.delta, c.noise, c.total_epsilon, c.total_delta)
+    _require(all(math.isfinite(v) and v >= 0 for v in finite), "a number is negative or infinite")
+    _require(c.epsilon <= c.epsilon_target, "epsilon exceeds epsilon_target")
+    _require(c.method in ("langevin", "redraw"), f"method {c.method!r} is not known")
+    _require(len(c.schedule) > 0, "the schedule is empty")
+    _require(
+        all(steps >= 1 and noise >= 0 for steps, noise in c.schedule) and c.schedule[0][1] > 0,
+        "the schedule has a segment without steps, a negative noise, or no learning noise",
+    )
+    _require(len(set(c.rows)) == len(c.rows), "a row is listed twice")
+    if c.method == "langevin":
+        _require(0 < c.delta < 1, "delta is not in (0, 1)")
+        _require(len(c.rows) > 0, "no row is listed")
+        _require(
+            tuple(c.schedule[-1]) == (c.n_unlearn_steps, c.noise),
+            "the schedule's last segment is not (n_unlearn_steps, noise)",
+        )
+        _require(
+            len(c.schedule) == 2 + len(c.conditional_on),
+            "the schedule does not have one segment for learning and one for every request",
+        )
+
+
+def _recompute_theorem(c: Certificate) -> tuple[float, Spent]:
+    evidence = c.evidence or {}
+    numbers = np.array(evidence["blocks"], dtype=np.float64)
+    prior = Spent(*(float(v) for v in evidence["prior"]))
+    contraction, step_size = float(evidence["contraction"]), float(evidence["step_size"])
+    split = float(c.accountant["delta_split"])
+    _require(
+        numbers.ndim == 2
+        and numbers.shape[1] == 2
+        and bool((np.isfinite(numbers) & (numbers >= 0)).all())
+        and 0 < contraction <= 1
+        and 0 < step_size < math.inf
+        and 0 < split < 1,
+        "the evidence is out of range",
+    )
+    _require((prior == Spent()) == (not c.conditional_on), "the prior total is not as stated")
+    blocks = Blocks(numbers[:, 0], numbers[:, 1])
+    extra = c.noise**2 * 2 * step_size * later_variance(c.n_unlearn_steps, contraction)
+    mu = blocks.mu_as_pooled(extra)
+    _require(c.mu is not None, "mu is missing")
+    _require_close("mu", c.mu or 0.0, mu)
+    slack = split * c.delta
+    epsilon = float(epsilon_from_mu(mu, c.delta - slack))
+    total = prior.after(epsilon=c.epsilon, delta=c.delta, mu=mu, slack=slack)
+    return epsilon, total
+
+
+def _recompute_redraw(c: Certificate) -> tuple[float, Spent]:
+    _require(
+        c.method == "redraw" and c.delta == 0.0 and not c.conditional_on,
+        "a redraw has delta 0 and depends on no earlier request",
+    )
+    return 0.0, Spent()
+
+
+_RECOMPUTE: dict[str, Callable[[Certificate], tuple[float, Spent]]] = {
+    "theorem": _recompute_theorem,
+    "redraw": _recompute_redraw,
+}
+
+
+def _require(condition: bool, complaint: str) -> None:
+    if not condition:
+        raise CertificateMismatch(f"{complaint}. The certificate was altered or is damaged.")
+
+
+def _require_close(name: str, stated: float, recomputed: float, absolute: float = 0.0) -> None:
+    # Rounding differs between machines; anything more is a mismatch, in either direction.
+    _require(
+        math.isfinite(recomputed)
+        and math.isclose(stated, recomputed, rel_tol=_TOLERANCE, abs_tol=absolute),
+        f"{name} is stated as {stated!r} and recomputed as {recomputed!r}",
+    )

@@ -1,0 +1,110 @@
+"""A running chain: the problem it walks on, the steps taken so far, and where it stands."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.dynamics.entropy import GaussianSource
+from pilu.dynamics.gradient import walk
+from pilu.dynamics.schedule import Schedule, Segment
+from pilu.dynamics.spectral import draw_after
+from pilu.exceptions import NoiseBelowPrecision
+from pilu.ridge.problem import RidgeProblem
+
+__all__ = ["SOLVERS", "Chain"]
+
+Array = NDArray[np.float64]
+
+Solver = Callable[[Array, RidgeProblem, float, Segment, GaussianSource], Array]
+
+
+def _spectral(
+    theta: Array,
+    problem: RidgeProblem,
+    step_size: float,
+    segment: Segment,
+    gaussian: GaussianSource,
+) -> Array:
+    return draw_after(theta, problem.spectrum, step_size, segment, gaussian)
+
+
+def _gradient(
+    theta: Array,
+    problem: RidgeProblem,
+    step_size: float,
+    segment: Segment,
+    gaussian: GaussianSource,
+) -> Array:
+    return walk(theta, problem.source, problem.alpha, step_size, segment, gaussian)
+
+
+SOLVERS: dict[str, Solver] = {"spectral": _spectral, "gradient": _gradient}
+
+_LEAST_ULPS = 64  # one step's noise, in units of the parameters' rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """An immutable chain; learning, forgetting and redrawing each give a new one."""
+
+    problem: RidgeProblem
+    step_size: float
+    solver: str
+    start: Array
+    schedule: Schedule
+    theta: Array
+
+    @classmethod
+    def learn(
+        cls,
+        problem: RidgeProblem,
+        *,
+        step_size: float,
+        solver: str,
+        start: Array,
+        segment: Segment,
+        gaussian: GaussianSource,
+    ) -> "Chain":
+        """Algorithm A: one segment of steps from a fixed start."""
+        theta = SOLVERS[solver](start, problem, step_size, segment, gaussian)
+        _check_precision(theta, step_size, segment)
+        return cls(problem, step_size, solver, start, Schedule((segment,)), theta)
+
+    def forgetting(
+        self, problem: RidgeProblem, segment: Segment, gaussian: GaussianSource
+    ) -> "Chain":
+        """Algorithm U: one more segment, on the problem without the forgotten rows."""
+        theta = SOLVERS[self.solver](self.theta, problem, self.step_size, segment, gaussian)
+        if segment.noise > 0:
+            _check_precision(theta, self.step_size, segment)
+        schedule = self.schedule.then(segment)
+        return replace(self, problem=problem, schedule=schedule, theta=theta)
+
+    def redrawn(self, problem: RidgeProblem, gaussian: GaussianSource) -> "Chain":
+        """Algorithm A again, on the problem without the forgotten rows."""
+        return self.learn(
+            problem,
+            step_size=self.step_size,
+            solver=self.solver,
+            start=self.start,
+            segment=self.schedule.segments[0],
+            gaussian=gaussian,
+        )
+
+
+def _check_precision(theta: Array, step_size: float, segment: Segment) -> None:
+    one_step = math.sqrt(2 * step_size) * segment.noise
+    unit = float(np.spacing(np.max(np.abs(theta), initial=0.0)))
+    if not np.isfinite(theta).all():
+        raise NoiseBelowPrecision(
+            "the parameters overflowed. Scale the features or the targets down."
+        )
+    if one_step < _LEAST_ULPS * unit:
+        raise NoiseBelowPrecision(
+            f"one step's noise, {one_step:.3g}, must be at least {_LEAST_ULPS} rounding units of "
+            f"the parameters ({unit:.3g} each): it would be lost in their rounding. Use a larger "
+            "noise, or scale the features or the targets down."
+        )

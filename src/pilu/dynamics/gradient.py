@@ -1,0 +1,46 @@
+"""Algorithm 1, taken literally: full-batch Langevin steps on the rows."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.dynamics.entropy import GaussianSource
+from pilu.dynamics.schedule import Segment
+from pilu.ridge.rows import RowSource
+
+__all__ = ["langevin_step", "walk"]
+
+Array = NDArray[np.float64]
+
+
+def langevin_step(
+    theta: Array,
+    source: RowSource,
+    alpha: float,
+    step_size: float,
+    noise: float,
+    gaussian: GaussianSource,
+) -> Array:
+    """theta - eta grad f(theta) + sqrt(2 eta) sigma xi   [PILU, eq. langevin-learn]."""
+    gradient = alpha * theta
+    for x, y in source.blocks():
+        gradient += x.T @ (x @ theta - y)
+    moved = theta - step_size * gradient
+    if noise > 0:
+        moved += math.sqrt(2 * step_size) * noise * gaussian.normal(theta.shape)
+    return moved
+
+
+def walk(
+    theta: Array,
+    source: RowSource,
+    alpha: float,
+    step_size: float,
+    segment: Segment,
+    gaussian: GaussianSource,
+) -> Array:
+    """All steps of a segment, one after the other."""
+    for _ in range(segment.steps):
+        theta = langevin_step(theta, source, alpha, step_size, segment.noise, gaussian)
+    return theta

@@ -1,0 +1,89 @@
+"""The chain in the eigenbasis: any number of steps at once, equal in law to taking them.
+
+A step on A = V diag(a) V' maps each coordinate of V'theta by 1 - eta a and adds eta V'B and noise.
+After k steps with noise sigma:
+
+    theta -> decay_k theta + drift_k V'B + N(0, sigma^2 spread_k)
+    decay_k  = (1 - eta a)^k
+    drift_k  = eta sum_{j<k} (1 - eta a)^j     = (1 - (1 - eta a)^k) / a
+    spread_k = 2 eta sum_{j<k} (1 - eta a)^2j  = 2 (1 - (1 - eta a)^2k) / (a (2 - eta a))
+
+[PILU, Lemma mu-v-explicit], with 0 < eta a < 2 and the limits at a = 0.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pilu.dynamics.entropy import GaussianSource
+from pilu.dynamics.schedule import Segment
+from pilu.ridge.spectrum import Spectrum
+
+__all__ = ["decay", "draw_after", "drift", "spread"]
+
+Array = NDArray[np.float64]
+
+
+def decay(a: Array, step_size: float, k: ArrayLike) -> Array:
+    """(1 - eta a)^k."""
+    t = step_size * np.asarray(a, dtype=np.float64)
+    k = np.asarray(k, dtype=np.float64)
+    small = t < 0.5
+    with np.errstate(under="ignore"):
+        gentle = np.exp(k * np.log1p(-np.where(small, t, 0.0)))
+        steep = np.power(np.where(small, 1.0, 1.0 - t), k)
+    power: Array = np.where(small, gentle, steep)
+    return power
+
+
+def drift(a: Array, step_size: float, k: ArrayLike) -> Array:
+    """eta sum_{j<k} (1 - eta a)^j."""
+    k = np.asarray(k, dtype=np.float64)
+    a = np.asarray(a, dtype=np.float64)
+    safe = np.where(a > 0, a, 1.0)
+    return np.where(a > 0, _one_minus_power(safe, step_size, k) / safe, step_size * k)
+
+
+def spread(a: Array, step_size: float, k: ArrayLike) -> Array:
+    """2 eta sum_{j<k} (1 - eta a)^{2j}."""
+    k = np.asarray(k, dtype=np.float64)
+    a = np.asarray(a, dtype=np.float64)
+    safe = np.where(a > 0, a, 1.0)
+    sums = 2 * _one_minus_power(safe, step_size, 2 * k) / (safe * (2 - step_size * safe))
+    return np.where(a > 0, sums, 2 * step_size * k)
+
+
+def draw_after(
+    theta: Array,
+    spectrum: Spectrum,
+    step_size: float,
+    segment: Segment,
+    gaussian: GaussianSource,
+) -> Array:
+    """One draw of theta after a segment of Langevin steps from `theta` (p x d)."""
+    V = spectrum.basis
+    moved = V.T @ theta
+    noise = gaussian.normal(theta.shape) if segment.noise > 0 else np.zeros(theta.shape)
+    inside = V.T @ noise
+    a = spectrum.eigenvalues[:, None]
+    k = segment.steps
+    result = V @ (
+        decay(a, step_size, k) * moved
+        + drift(a, step_size, k) * spectrum.cross
+        + segment.noise * np.sqrt(spread(a, step_size, k)) * inside
+    )
+    if spectrum.has_complement:
+        # Outside the row space A is alpha and B is zero.
+        alpha = np.array(spectrum.alpha)
+        result += decay(alpha, step_size, k) * (theta - V @ moved)
+        result += segment.noise * np.sqrt(spread(alpha, step_size, k)) * (noise - V @ inside)
+    return result
+
+
+def _one_minus_power(a: Array, step_size: float, k: Array) -> Array:
+    # 1 - (1 - eta a)^k without cancellation for small eta a; 1 - eta a may be zero or negative.
+    t = step_size * np.asarray(a, dtype=np.float64)
+    small = t < 0.5
+    with np.errstate(under="ignore"):
+        gentle = -np.expm1(k * np.log1p(-np.where(small, t, 0.0)))
+        steep = 1.0 - np.power(np.where(small, 0.0, 1.0 - t), k)
+    return np.where(small, gentle, steep)

@@ -1,0 +1,63 @@
+"""What forgetting would cost, request by request."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.exceptions import MissingExtra
+
+__all__ = ["Quote"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Quote:
+    """Prices of deletion requests; the arrays run parallel to `requests`.
+
+    Attributes
+    ----------
+    requests : tuple of tuple of int
+        Fit-time positions of each request's rows.
+    noise : array
+        sigma_unlearn that the request needs.
+    epsilon, delta : array
+        What that noise certifies.
+    n_unlearn_steps : int
+    accountant : dict
+        Name and options of the accountant.
+    """
+
+    requests: tuple[tuple[int, ...], ...]
+    noise: Array
+    epsilon: Array
+    delta: Array
+    n_unlearn_steps: int
+    accountant: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        for array in (self.noise, self.epsilon, self.delta):
+            array.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with one line a request (needs the extra ``pilu[pandas]``)."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingExtra(
+                'Quote.to_frame needs pandas. Install it with: pip install "pilu[pandas]"'
+            ) from None
+        return pd.DataFrame(
+            {
+                "rows": self.requests,
+                "n_rows": [len(r) for r in self.requests],
+                "noise": np.array(self.noise),
+                "epsilon": np.array(self.epsilon),
+                "delta": np.array(self.delta),
+            }
+        )

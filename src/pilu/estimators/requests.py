@@ -1,0 +1,168 @@
+"""Who asks to be forgotten: row numbers, ids and subjects, resolved to fit-time positions."""
+
+import hashlib
+import numbers
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu._checks import complaint
+from pilu.exceptions import AlreadyForgotten
+
+__all__ = ["RowBook", "live_rows"]
+
+Rows = NDArray[np.intp]
+Live = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class RowBook:
+    """Positions of the rows under every name they have.
+
+    Names of forgotten rows are kept only as keyed hashes, enough to answer `AlreadyForgotten`.
+    """
+
+    ids: Mapping[Hashable, tuple[int, ...]] | None
+    subjects: Mapping[Hashable, tuple[int, ...]] | None
+    key: bytes = field(repr=False)
+    forgotten: frozenset[bytes] = frozenset()
+
+    @classmethod
+    def open(
+        cls, n_rows: int, key: bytes, sample_ids: Any = None, subjects: Any = None
+    ) -> "RowBook":
+        """A book of n rows, none forgotten; ids must be unique, subjects may repeat."""
+        by_id = _index("sample_ids", sample_ids, n_rows)
+        if by_id is not None and len(by_id) != n_rows:
+            twice = next(name for name, rows in by_id.items() if len(rows) > 1)
+            raise ValueError(
+                f"sample_ids must be unique, got {twice!r} more than once. "
+                "Name a person with several rows by `subjects`."
+            )
+        return cls(by_id, _index("subjects", subjects, n_rows), key)
+
+    def find(self, live: Live, *, rows: Any = None, ids: Any = None, subject: Any = None) -> Rows:
+        """Positions of one request, given in exactly one of three ways; sorted, all live."""
+        ways = {"rows": rows, "ids": ids, "subject": subject}
+        given = [name for name, value in ways.items() if value is not None]
+        if len(given) != 1:
+            raise ValueError(
+                "exactly one of rows, ids and subject must be given, got "
+                f"{' and '.join(given) if given else 'none of them'}."
+            )
+        if ids is not None:
+            rows = [self._lookup("ids", self.ids, i)[0] for i in _listed(ids)]
+        elif subject is not None:
+            rows = list(self._lookup("subject", self.subjects, subject))
+        return live_rows(live, rows)
+
+    def without(self, rows: Rows) -> "RowBook":
+        """The book once `rows` are forgotten."""
+        gone = {int(r) for r in rows}
+        ids, lost_ids = _strike(self.ids, gone)
+        subjects, lost_subjects = _strike(self.subjects, gone)
+        hashes = {self._hash("ids", n) for n in lost_ids}
+        hashes |= {self._hash("subject", n) for n in lost_subjects}
+        return replace(self, ids=ids, subjects=subjects, forgotten=self.forgotten | hashes)
+
+    def _lookup(
+        self, kind: str, index: Mapping[Hashable, tuple[int, ...]] | None, name: Any
+    ) -> tuple[int, ...]:
+        if index is None:
+            source = "sample_ids" if kind == "ids" else "subjects"
+            raise ValueError(
+                f"{kind} must be known to the model, got {kind}={name!r} for a model fitted "
+                f"without `{source}`. Pass {source}=... to fit, or give row numbers."
+            )
+        name = _plain(name)
+        try:
+            if name in index:
+                return index[name]
+        except TypeError:
+            raise complaint(kind, "hashable", name) from None
+        if self._hash(kind, name) in self.forgotten:
+            raise AlreadyForgotten(
+                f"{kind} {name!r} has already been forgotten; nothing was changed."
+            )
+        raise ValueError(f"{kind} must be among those given to fit, got unknown {name!r}.")
+
+    def _hash(self, kind: str, name: Hashable) -> bytes:
+        return hashlib.blake2b(f"{kind}:{name!r}".encode(), key=self.key).digest()
+
+
+def live_rows(live: Live, rows: Any) -> Rows:
+    """Check row numbers: integers in range, distinct, none forgotten, not all that are left."""
+    listed = [_row_number(r, len(live)) for r in _listed(rows)]
+    if not listed:
+        raise complaint("rows", "at least one row number", rows)
+    found = np.array(sorted(listed), dtype=np.intp)
+    if len(np.unique(found)) != len(found):
+        twice = found[:-1][np.diff(found) == 0][0]
+        raise ValueError(
+            f"rows must be distinct, got row {twice} more than once. "
+            "A row is forgotten once; drop the duplicates."
+        )
+    gone = found[~live[found]]
+    if len(gone):
+        raise AlreadyForgotten(
+            f"row(s) {', '.join(map(str, gone))} have already been forgotten; nothing was changed."
+        )
+    if len(found) == int(live.sum()):
+        raise ValueError(
+            f"rows must leave at least one row, got all {len(found)} that are left. "
+            "Delete the model instead."
+        )
+    return found
+
+
+def _index(kind: str, names: Any, n_rows: int) -> dict[Hashable, tuple[int, ...]] | None:
+    if names is None:
+        return None
+    listed = [_plain(v) for v in names]
+    if len(listed) != n_rows:
+        raise complaint(kind, f"one for each of the {n_rows} rows", len(listed))
+    index: dict[Hashable, list[int]] = {}
+    for position, name in enumerate(listed):
+        try:
+            index.setdefault(name, []).append(position)
+        except TypeError:
+            raise complaint(kind, "hashable", name) from None
+    return {name: tuple(rows) for name, rows in index.items()}
+
+
+def _strike(
+    index: Mapping[Hashable, tuple[int, ...]] | None, gone: set[int]
+) -> tuple[dict[Hashable, tuple[int, ...]] | None, list[Hashable]]:
+    # A subject with rows left keeps its name; one without any loses it.
+    if index is None:
+        return None, []
+    left = {n: tuple(r for r in rows if r not in gone) for n, rows in index.items()}
+    return {n: rows for n, rows in left.items() if rows}, [n for n, r in left.items() if not r]
+
+
+def _plain(name: Any) -> Any:
+    return name.item() if isinstance(name, np.generic) else name
+
+
+def _listed(names: Any) -> list[Any]:
+    if isinstance(names, np.ndarray):
+        return list(np.atleast_1d(names))
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        return [names]
+    return list(names)
+
+
+def _row_number(row: Any, n_rows: int) -> int:
+    if isinstance(row, bool | np.bool_) or not isinstance(row, numbers.Integral):
+        raise complaint(
+            "rows",
+            "integers",
+            row,
+            "Turn a boolean mask into row numbers with np.flatnonzero(mask).",
+        )
+    if not 0 <= int(row) < n_rows:
+        raise complaint("rows", f"in [0, {n_rows - 1}], fit-time positions", int(row))
+    return int(row)

@@ -1,0 +1,48 @@
+"""Errors that say in which state something is; wrong arguments are plain ``ValueError``.
+
+PiluError
+|-- AlreadyForgotten      the row is gone from the model; nothing was changed
+|-- RowsNotAttached       the model was loaded without its rows; `attach` gives them back
+|-- RowsChanged           rows differ from those the model was fitted on
+|-- NoiseBelowPrecision   the noise would be lost in the rounding of the parameters
+|-- CertificateMismatch   a certificate disagrees with itself or with the model
+`-- MissingExtra          an optional dependency is not installed (an ImportError too)
+"""
+
+__all__ = [
+    "AlreadyForgotten",
+    "CertificateMismatch",
+    "MissingExtra",
+    "NoiseBelowPrecision",
+    "PiluError",
+    "RowsChanged",
+    "RowsNotAttached",
+]
+
+
+class PiluError(Exception):
+    """Base of pilu's own errors."""
+
+
+class AlreadyForgotten(PiluError):
+    """A requested row has been forgotten before."""
+
+
+class RowsNotAttached(PiluError):
+    """The model does not hold its training rows, and the call needs them."""
+
+
+class RowsChanged(PiluError):
+    """Rows handed to the model are not those that it was fitted on."""
+
+
+class NoiseBelowPrecision(PiluError):
+    """One step's noise is too close to the rounding unit of the parameters to hide anything."""
+
+
+class CertificateMismatch(PiluError):
+    """A certificate's numbers, hashes or parameters disagree."""
+
+
+class MissingExtra(PiluError, ImportError):
+    """An optional dependency is missing; the message names the extra to install."""

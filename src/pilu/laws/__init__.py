@@ -1,0 +1,1 @@
+"""What the chain's iterates and residuals are distributed as."""

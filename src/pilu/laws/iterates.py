@@ -1,0 +1,94 @@
+"""The Gaussian law of the iterates theta_k of a schedule, k = 0..N-1, and of residuals.
+
+All phases run on one problem, the one without any forgotten row (docs/guarantee.md, "Repeated
+requests"), so the mean is that of noiseless descent and only the covariance sees the noise levels:
+
+    theta_k ~ N(m_k, I_d (x) Sigma_k)                             [PILU, Lemma gaussian-kronecker]
+    x'theta_k - y ~ N(u_k, v_k I_d),  u_k = x'm_k - y,  v_k = x'Sigma_k x   [PILU, Thm 1(i)]
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.dynamics.schedule import Schedule
+from pilu.dynamics.spectral import decay, drift, spread
+from pilu.ridge.spectrum import Spectrum
+
+__all__ = ["IterateLaw"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class IterateLaw:
+    """The law of every iterate of a chain on one problem, from a fixed start (p x d)."""
+
+    spectrum: Spectrum
+    step_size: float
+    schedule: Schedule
+    start: Array
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of theta, d."""
+        return int(self.start.shape[1])
+
+    def mean_profile(self, output: int) -> Array:
+        """Coordinates of m_k in the eigenbasis for one output, for all k: (r x N)."""
+        a, k = self.spectrum.eigenvalues[:, None], np.arange(self.schedule.n_steps)
+        profile = drift(a, self.step_size, k) * self.spectrum.cross[:, output, None]
+        start = self._start_coordinates[:, output, None]
+        if start.any():
+            profile += decay(a, self.step_size, k) * start
+        return np.asarray(profile)
+
+    @cached_property
+    def variance_profile(self) -> Array:
+        """Eigenvalues of Sigma_k along the eigenbasis, for all k: (r x N)."""
+        a = self.spectrum.eigenvalues[:, None]
+        pieces, before = [], np.zeros_like(a)
+        for steps, noise in self.schedule.segments:
+            k = np.arange(steps + 1)
+            variance = decay(a, self.step_size, k) ** 2 * before
+            variance += noise**2 * spread(a, self.step_size, k)
+            pieces.append(variance[:, :-1])
+            before = variance[:, -1:]
+        return np.concatenate(pieces, axis=1)
+
+    @cached_property
+    def mean_norms(self) -> Array:
+        """|m_k| within the row space, for all k: (N,)."""
+        squares = np.zeros(self.schedule.n_steps)
+        for t in range(self.n_outputs):
+            squares += np.sum(np.square(self.mean_profile(t)), axis=0)
+        return np.sqrt(squares)
+
+    def coordinates(self, X: Array) -> Array:
+        """Rows in the eigenbasis; training rows have nothing outside it."""
+        return X @ self.spectrum.basis
+
+    def residual_mean_norms(self, Z: Array, Y: Array) -> Array:
+        """|u_k| of rows with coordinates Z and targets Y, for all k: (n x N)."""
+        squares = np.zeros((len(Z), self.schedule.n_steps))
+        for t in range(self.n_outputs):
+            u = Z @ self.mean_profile(t)
+            u -= Y[:, t, None]
+            squares += np.square(u, out=u)
+        return np.sqrt(squares, out=squares)
+
+    def residual_means(self, Z: Array, Y: Array) -> Array:
+        """u_k itself: (n x d x N)."""
+        return np.stack(
+            [Z @ self.mean_profile(t) - Y[:, t, None] for t in range(self.n_outputs)], axis=1
+        )
+
+    def residual_variances(self, Z: Array) -> Array:
+        """v_k of rows with coordinates Z, for all k: (n x N)."""
+        return np.square(Z) @ self.variance_profile
+
+    @cached_property
+    def _start_coordinates(self) -> Array:
+        return self.spectrum.basis.T @ self.start

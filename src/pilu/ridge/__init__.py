@@ -1,0 +1,1 @@
+"""The problem: rows, sufficient statistics, eigenbasis."""

@@ -1,0 +1,162 @@
+"""The training rows, referred to but not owned: read in blocks, known by keyed digests."""
+
+import hashlib
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu._checks import complaint
+from pilu.exceptions import RowsChanged, RowsNotAttached
+
+__all__ = ["RowSource"]
+
+Array = NDArray[np.float64]
+
+_BLOCK_BYTES = 32 * 2**20
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, eq=False)
+class RowSource:
+    """Rows (x, y) at their fit-time positions, some of them forgotten.
+
+    `X` and `Y` are the caller's arrays, never copied whole and never pickled; what stays with the
+    source is a keyed digest of every live row, so that rows it never saw are refused when they are
+    attached again. A forgotten row's digest is erased. Every block is float64 with a column of
+    ones appended where the model has an intercept.
+    """
+
+    X: NDArray[Any] | None
+    Y: Array | None
+    fit_intercept: bool
+    live: NDArray[np.bool_]
+    digests: NDArray[np.uint8] = field(repr=False)
+    key: bytes = field(repr=False)
+
+    @classmethod
+    def observe(cls, X: NDArray[Any], Y: Array, *, fit_intercept: bool) -> "RowSource":
+        """A source of all rows of X and Y, digested once."""
+        n = len(X)
+        blank = np.zeros((n, _DIGEST_BYTES), dtype=np.uint8)
+        key = secrets.token_bytes(32)
+        source = cls(X, Y, fit_intercept, np.ones(n, dtype=bool), blank, key)
+        digests = np.concatenate([source._digest(x, y) for _, x, y in source._read()])
+        return replace(source, digests=digests)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows at fit, forgotten ones included."""
+        return len(self.live)
+
+    @property
+    def attached(self) -> bool:
+        """Whether the rows themselves are at hand."""
+        return self.X is not None
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """Live rows in order, in blocks of bounded size."""
+        for _, x, y in self._read():
+            yield x, y
+
+    def verified_blocks(self) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
+        """Positions and rows of all live rows, each block checked against its digests."""
+        for rows, x, y in self._read():
+            self._compare(rows, x, y)
+            yield rows, x, y
+
+    def take(self, rows: NDArray[np.intp]) -> tuple[Array, Array]:
+        """The given live rows, checked against their digests."""
+        x, y = self._select(rows)
+        self._compare(rows, x, y)
+        return x, y
+
+    def without(self, rows: NDArray[np.intp]) -> "RowSource":
+        """A source in which `rows` are gone, digests included."""
+        live, digests = self.live.copy(), self.digests.copy()
+        live[rows] = False
+        digests[rows] = 0
+        return replace(self, live=live, digests=digests)
+
+    def attach(self, X: NDArray[Any], Y: Array) -> "RowSource":
+        """A source that reads from X and Y: all fit-time rows, or just those not forgotten.
+
+        Forgotten positions are not looked at, so they may hold anything.
+        """
+        n_live = int(self.live.sum())
+        if len(X) == self.n_rows:
+            source = replace(self, X=X, Y=Y)
+        elif len(X) == n_live:
+            source = replace(self, X=_Scattered(X, self.live), Y=_Scattered(Y, self.live))  # type: ignore[arg-type]
+        else:
+            raise complaint(
+                "X",
+                f"all {self.n_rows} rows of the fit or the {n_live} not forgotten, in their order",
+                len(X),
+            )
+        for _ in source.verified_blocks():
+            pass
+        return source
+
+    def _read(self) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
+        if self.X is None:
+            raise RowsNotAttached(
+                "the model was loaded without its training rows. Call model.attach(X, y) first."
+            )
+        step = max(1, _BLOCK_BYTES // (8 * (self.X.shape[1] + 1)))
+        positions = np.flatnonzero(self.live)
+        for start in range(0, len(positions), step):
+            rows = positions[start : start + step]
+            x, y = self._select(rows)
+            yield rows, x, y
+
+    def _select(self, rows: NDArray[np.intp]) -> tuple[Array, Array]:
+        if self.X is None or self.Y is None:
+            raise RowsNotAttached(
+                "the model was loaded without its training rows. Call model.attach(X, y) first."
+            )
+        width = self.X.shape[1]
+        x = np.ones((len(rows), width + self.fit_intercept))
+        # A run of consecutive rows is read as a slice: no intermediate copy.
+        whole = len(rows) > 0 and rows[-1] - rows[0] + 1 == len(rows)
+        where: Any = slice(int(rows[0]), int(rows[-1]) + 1) if whole else rows
+        x[:, :width] = self.X[where]
+        return x, np.asarray(self.Y[where], dtype=np.float64)
+
+    def _digest(self, x: Array, y: Array) -> NDArray[np.uint8]:
+        # Adding 0.0 makes -0.0 and 0.0 the same row.
+        table = np.ascontiguousarray(np.hstack([x, y])) + 0.0
+        raw = b"".join(
+            hashlib.blake2b(row, digest_size=_DIGEST_BYTES, key=self.key).digest() for row in table
+        )
+        return np.frombuffer(raw, dtype=np.uint8).reshape(len(table), _DIGEST_BYTES)
+
+    def _compare(self, rows: NDArray[np.intp], x: Array, y: Array) -> None:
+        wrong = (self._digest(x, y) != self.digests[rows]).any(axis=1)
+        if wrong.any():
+            raise RowsChanged(
+                f"{int(wrong.sum())} row(s), the first at position {int(rows[wrong][0])}, are not "
+                "those that the model was fitted on. Restore or attach the original X and y."
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "X": None, "Y": None}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "RowSource":
+        return self  # immutable, and the rows are the caller's
+
+
+class _Scattered:
+    """Live rows only, addressed by their fit-time positions."""
+
+    def __init__(self, array: NDArray[Any], live: NDArray[np.bool_]) -> None:
+        self.array = array
+        self.where = np.cumsum(live) - 1
+        self.shape = (len(live), *array.shape[1:])
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        picked: NDArray[Any] = self.array[self.where[key]]
+        return picked

@@ -1,0 +1,87 @@
+"""The eigenbasis of A = X'X + alpha I, in which every law and every step is elementwise."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+__all__ = ["Spectrum"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """A = basis diag(eigenvalues) basis' + alpha (I - basis basis'), and X'Y in that basis.
+
+    With fewer rows than columns the basis spans the row space only; on its complement A is alpha.
+    """
+
+    eigenvalues: Array
+    basis: Array
+    cross: Array
+    alpha: float
+
+    @classmethod
+    def of_statistics(cls, gram: Array, cross: Array, alpha: float) -> "Spectrum":
+        """From X'X and X'Y: one symmetric eigenproblem."""
+        values, basis = scipy.linalg.eigh(gram, driver="evd", check_finite=False)
+        # X'X has no negative eigenvalue: what is below zero is rounding.
+        return cls(alpha + np.maximum(values, 0.0), basis, basis.T @ cross, alpha)
+
+    @classmethod
+    def of_rows(cls, X: Array, Y: Array, alpha: float) -> "Spectrum":
+        """From the rows themselves, for fewer rows than columns: one thin SVD."""
+        left, singular, right = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
+        cross = singular[:, None] * (left.T @ Y)
+        return cls(alpha + singular**2, np.ascontiguousarray(right.T), cross, alpha)
+
+    @property
+    def n_parameters(self) -> int:
+        """Rows of theta, p."""
+        return len(self.basis)
+
+    @property
+    def has_complement(self) -> bool:
+        """Whether the basis leaves out directions, all of eigenvalue alpha."""
+        return bool(self.basis.shape[1] < self.basis.shape[0])
+
+    @property
+    def largest(self) -> float:
+        """Largest eigenvalue of A."""
+        return float(np.max(self.eigenvalues))
+
+    def smallest_without(self, X: Array) -> float:
+        """A lower bound, never below alpha, on the smallest eigenvalue of A - X'X for rows X.
+
+        One row x shifts the smallest eigenvalue to the root of the secular equation
+        sum_l (v_l'x)^2 / (w_l - t) = 1 below w_min; several rows take an eigenvalue problem.
+        """
+        if self.has_complement:
+            return self.alpha
+        z = X @ self.basis
+        margin = 8 * np.finfo(np.float64).eps * len(self.eigenvalues) * self.largest
+        if len(X) == 1:
+            bound = self._secular_root(z[0])
+        else:
+            retained = np.diag(self.eigenvalues) - z.T @ z
+            bound = float(
+                scipy.linalg.eigh(
+                    retained, eigvals_only=True, subset_by_index=(0, 0), check_finite=False
+                )[0]
+            )
+        return max(self.alpha, bound - margin)
+
+    def _secular_root(self, z: Array) -> float:
+        energy, lowest = z * z, float(np.min(self.eigenvalues))
+        low, high = lowest - float(np.sum(energy)), lowest
+        for _ in range(100):
+            middle = low + (high - low) / 2
+            if not low < middle < high:
+                break
+            if np.sum(energy / (self.eigenvalues - middle)) <= 1.0:
+                low = middle
+            else:
+                high = middle
+        return low
