@@ -96,6 +96,8 @@ class Blocks:
     def pooled(self, extra: float) -> "Blocks":
         """The blocks that `extra` noise leaves; the last one's variance is without `extra`."""
         # Going back from the end, a block pools with what follows while its slope is not smaller.
+        if not np.isfinite(self.masses).all():
+            return self
         j, mass, variance = len(self.masses), 0.0, extra
         while j > 0 and self.masses[j - 1] * variance >= mass * self.variances[j - 1]:
             j -= 1

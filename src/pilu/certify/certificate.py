@@ -5,7 +5,9 @@ import json
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -142,7 +144,8 @@ def sha256_of_parameters(theta: NDArray[np.float64]) -> str:
     return digest.hexdigest()
 
 
-def library_versions() -> dict[str, str]:
+@cache
+def library_versions() -> Mapping[str, str]:
     """Versions of what took part in the computation."""
     found = {"python": platform.python_version()}
     for name in ("pilu", "numpy", "scipy", "scikit-learn"):
@@ -150,7 +153,7 @@ def library_versions() -> dict[str, str]:
             found[name] = version(name)
         except PackageNotFoundError:  # run from a source tree that is not installed
             found[name] = "unknown"
-    return found
+    return MappingProxyType(found)
 
 
 def _canonical(record: Any) -> str:

@@ -67,7 +67,7 @@ def certify_langevin(
         checks=dict(c.checks),
         evidence=evidence,
         evidence_sha256=sha256_of(evidence),
-        versions=library_versions(),
+        versions=dict(library_versions()),
     )
     return certificate, total
 
@@ -96,7 +96,7 @@ def certify_redraw(chain: Chain, rows: NDArray[np.intp], *, private: bool) -> Ce
         checks={},
         evidence=evidence,
         evidence_sha256=sha256_of(evidence),
-        versions=library_versions(),
+        versions=dict(library_versions()),
     )
 
 

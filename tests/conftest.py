@@ -1,0 +1,33 @@
+"""Problems that several tests look at."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_digits
+
+
+@pytest.fixture(scope="session")
+def diabetes():
+    X, y = load_diabetes(return_X_y=True)
+    return X, y
+
+
+@pytest.fixture(scope="session")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X / 16.0, y
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20261115)
+
+
+@pytest.fixture
+def small(rng):
+    """Thirty rows, four features, two outputs."""
+    X = rng.normal(size=(30, 4))
+    return X, X @ rng.normal(size=(4, 2)) + 0.3 * rng.normal(size=(30, 2))
+
+
+def with_ones(X):
+    return np.hstack([X, np.ones((len(X), 1))])

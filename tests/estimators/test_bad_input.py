@@ -1,0 +1,198 @@
+"""Bad input: an error that names the argument, the range and the value, and an unchanged model."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from pilu import LangevinRidge, LangevinRidgeClassifier
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(15, 3)), RNG.normal(size=15)
+
+
+@pytest.fixture
+def model():
+    ids = [f"id{i}" for i in range(15)]
+    return LangevinRidge(n_steps=20, noise=0.1).fit(X, Y, sample_ids=ids, subjects=[0] * 15)
+
+
+def with_value(array, value):
+    changed = array.copy()
+    changed.flat[4] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ((with_value(X, np.nan), Y), "NaN"),
+        ((with_value(X, np.inf), Y), "infinity"),
+        ((X, with_value(Y, np.nan)), "NaN"),
+        ((X, with_value(Y, -np.inf)), "infinity"),
+        ((X[:9], Y), "inconsistent numbers of samples"),
+        ((X[0], Y), "Expected 2D array"),
+        ((X[:1], Y[:1]), r"X must have at least 2 rows, got n_samples=1\."),
+        ((X[:0], Y[:0]), "0 sample"),
+        ((X[:, :0], Y), "0 feature"),
+        ((X.astype(complex), Y), "Complex data"),
+        ((np.full((15, 3), "a"), Y), "not compatible with arrays of bytes/strings"),
+    ],
+)
+def test_bad_data(data, words, model):
+    before = pickle.dumps(model)
+    for estimator in (LangevinRidge(n_steps=5), model):
+        with pytest.raises(ValueError, match=words):
+            estimator.fit(*data)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"alpha": -1.0}, "alpha must be a finite number >= 0, got alpha=-1.0."),
+        ({"alpha": np.nan}, "alpha must be"),
+        ({"alpha": "small"}, "alpha must be"),
+        ({"n_steps": 0}, "n_steps must be an integer >= 1, got n_steps=0."),
+        ({"n_steps": 2.0}, "n_steps must be"),
+        ({"n_steps": True}, "n_steps must be"),
+        ({"noise": 0}, "point masses"),
+        ({"noise": 0.0}, "Without learning noise"),
+        ({"noise": -0.1}, "noise must be a finite number > 0"),
+        ({"noise": np.inf}, "noise must be"),
+        ({"step_size": 10.0}, "step_size must be < 2/L = .* for the steps to contract"),
+        ({"step_size": 0.0}, "step_size must be"),
+        ({"step_size": "large"}, "step_size must be"),
+        ({"batch_size": 8}, "batch_size must be None, got batch_size=8. .*not there yet"),
+        ({"fit_intercept": "yes"}, "fit_intercept must be True or False"),
+        ({"solver": "newton"}, "solver must be one of 'spectral', 'gradient'"),
+        ({"random_state": -1}, "random_state must be an integer >= 0"),
+        ({"random_state": np.random.default_rng(0)}, "random_state must be"),
+    ],
+)
+def test_bad_parameters(options, words, model):
+    with pytest.raises(ValueError, match=words):
+        LangevinRidge(**options).fit(X, Y)
+    before, parameters = model.coef_, model.get_params()
+    with pytest.raises(ValueError, match=words):
+        model.set_params(**options).fit(X, Y)
+    model.set_params(**parameters)
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+def test_no_curvature():
+    with pytest.raises(ValueError, match="alpha must be > 0 where X is all zero"):
+        LangevinRidge(alpha=0.0, fit_intercept=False).fit(np.zeros((5, 2)), np.ones(5))
+    LangevinRidge(alpha=0.1, fit_intercept=False).fit(np.zeros((5, 2)), np.ones(5))
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([3, 4, 3], "rows must be distinct, got row 3 more than once"),
+        (15, r"rows must be in \[0, 14\], fit-time positions, got rows=15"),
+        (-1, r"rows must be in \[0, 14\]"),
+        ([0, 99], "got rows=99"),
+        (True, "rows must be integers, got rows=True. .*flatnonzero"),
+        ([False, True], "flatnonzero"),
+        (np.arange(15) > 3, "flatnonzero"),
+        (1.0, "rows must be integers, got rows=1.0"),
+        ([2.5], "rows must be integers"),
+        ("3", "rows must be integers"),
+        ([], "rows must be at least one row number"),
+        (range(15), "rows must leave at least one row, got all 15"),
+    ],
+)
+def test_bad_rows(rows, words, model):
+    before = pickle.dumps(model)
+    for call in (
+        lambda: model.unlearn(rows),
+        lambda: model.unlearn(rows, method="redraw"),
+        lambda: model.quote([rows]),
+        lambda: model.certified_epsilon(rows, noise=1.0),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"epsilon": 0.0}, "epsilon must be a finite number > 0, got epsilon=0.0."),
+        ({"epsilon": -1}, "epsilon must be"),
+        ({"epsilon": np.inf}, "epsilon must be"),
+        ({"epsilon": np.nan}, "epsilon must be"),
+        ({"epsilon": "1"}, "epsilon must be"),
+        ({"delta": 0.0}, r"delta must be in the open interval \(0, 1\), got delta=0.0."),
+        ({"delta": 1.0}, "delta must be"),
+        ({"delta": -0.5}, "delta must be"),
+        ({"delta": np.nan}, "delta must be"),
+        ({"n_unlearn_steps": 0}, "n_unlearn_steps must be an integer >= 1"),
+        ({"n_unlearn_steps": 1.5}, "n_unlearn_steps must be"),
+        ({"accountant": None}, "accountant must be"),
+    ],
+)
+def test_bad_targets(options, words, model):
+    before = pickle.dumps(model)
+    for call in (model.unlearn, model.quote):
+        with pytest.raises(ValueError, match=words):
+            call([3], **options)
+    assert pickle.dumps(model) == before
+
+
+def test_bad_noise_and_method(model):
+    with pytest.raises(ValueError, match="noise must be a finite number >= 0"):
+        model.certified_epsilon(3, noise=-1.0)
+    with pytest.raises(ValueError, match="method must be one of 'langevin', 'redraw'"):
+        model.unlearn(3, method="retrain")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"ids": "nobody"}, "ids must be among those given to fit, got unknown 'nobody'"),
+        ({"ids": ["id3", "id3"]}, "more than once"),
+        ({"ids": [["id3"]]}, "ids must be hashable"),
+        ({"ids": []}, "at least one"),
+        ({"subject": 9}, "subject must be among those given to fit, got unknown 9"),
+        ({"subject": 0}, "leave at least one row, got all 15"),
+        ({}, "exactly one of rows, ids and subject must be given, got none of them"),
+        ({"rows": 1, "ids": "id1"}, "got rows and ids"),
+    ],
+)
+def test_bad_names(options, words, model):
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=words):
+        model.unlearn(**options)
+    assert pickle.dumps(model) == before
+
+
+def test_names_that_were_never_given():
+    plain = LangevinRidge(n_steps=5).fit(X, Y)
+    with pytest.raises(ValueError, match=r"Pass sample_ids=\.\.\. to fit, or give row numbers"):
+        plain.unlearn(ids="id3")
+    with pytest.raises(ValueError, match=r"Pass subjects=\.\.\. to fit"):
+        plain.unlearn(subject=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"sample_ids": ["a"] * 15}, "sample_ids must be unique, got 'a' more than once"),
+        ({"sample_ids": range(14)}, "sample_ids must be one for each of the 15 rows"),
+        ({"subjects": [[1]] * 15}, "subjects must be hashable"),
+        ({"coef_init": np.zeros(2)}, r"coef_init must be finite, of shape \(1, 3\)"),
+        ({"coef_init": np.full(3, np.nan)}, "coef_init must be finite"),
+    ],
+)
+def test_bad_fit_options(options, words, model):
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=words):
+        model.fit(X, Y, **options)
+    assert pickle.dumps(model) == before
+
+
+def test_one_class():
+    with pytest.raises(ValueError, match="y must have at least 2 classes, got n_classes=1"):
+        LangevinRidgeClassifier().fit(X, np.ones(15, dtype=int))

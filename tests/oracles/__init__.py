@@ -1,0 +1,1 @@
+"""Naive references for the tests, written from the paper alone: nothing here imports pilu."""
