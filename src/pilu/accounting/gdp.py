@@ -86,7 +86,7 @@ def mu_from_epsilon(epsilon: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]
     Examples
     --------
     >>> round(mu_from_epsilon(1.0, 1e-5), 4)
-    0.268
+    0.2681
     """
     e, d = np.broadcast_arrays(_checked("epsilon", epsilon), _checked_delta(delta))
     log_delta = np.log(d)
