@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from pilu import accounting
 from pilu.certify.certificate import Certificate
+from pilu.certify.exact import Exact
 from pilu.certify.theorem import Theorem
 from pilu.certify.verify import verify
 from pilu.estimators.quote import Quote
@@ -25,6 +26,7 @@ __all__ = [
     "AlreadyForgotten",
     "Certificate",
     "CertificateMismatch",
+    "Exact",
     "LangevinRidge",
     "LangevinRidgeClassifier",
     "PiluError",

@@ -24,7 +24,12 @@ def complaint(name: str, allowed: str, value: object, remedy: str = "") -> Value
 
 
 def check_real(
-    name: str, value: Any, *, above: float | None = None, least: float | None = None
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    remedy: str = "",
 ) -> float:
     """A finite real number, strictly above `above` or at least `least`."""
     if above is not None:
@@ -34,13 +39,13 @@ def check_real(
     else:
         allowed = "a finite number"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise complaint(name, allowed, value)
+        raise complaint(name, allowed, value, remedy)
     number = float(value)
     too_low = (above is not None and not number > above) or (
         least is not None and not number >= least
     )
     if not math.isfinite(number) or too_low:
-        raise complaint(name, allowed, value)
+        raise complaint(name, allowed, value, remedy)
     return number
 
 

@@ -89,6 +89,8 @@ def test_ends_of_the_range():
     assert delta_from_mu(0.0, 1.0) == 0.0
     assert 0 < delta_from_mu(1e-8, 100.0) <= 5e-324  # positive, however small
     assert delta_from_mu(1e3, 0.0) == 1.0
+    assert 0 < delta_from_mu(1e-160, 1.0) <= 5e-324
+    assert delta_from_mu(1e-300, 1e-301) > 0
     assert epsilon_from_mu(0.5, 1 - 1e-12) == 0.0
 
 

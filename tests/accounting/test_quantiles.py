@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from mpmath import mpf
+from mpmath import mp, mpf
 from scipy.stats import chi2
 
 from oracles.high_precision import ncx2_sf_mp, ncx2_upper_quantile_mp
@@ -61,7 +61,29 @@ def test_tails_above_one_half_and_arrays():
     assert q.shape == (3,)
     assert q[0] == pytest.approx(chi2.isf(0.9, 3), rel=1e-10)
     assert float(ncx2_sf_mp(q[2], 3, 1e9)) <= 0.9
-    assert ncx2_upper_quantile(1e-300, 3, 10.0) >= float(ncx2_upper_quantile_mp(1e-200, 3, 10.0))
+    many = ncx2_upper_quantile([0.1, 0.01], [1, 5], [[0.0], [3.0]])
+    assert many.shape == (2, 2)
+    assert many[1, 1] == ncx2_upper_quantile(0.01, 5, 3.0)
+
+
+@pytest.mark.parametrize(("df", "nc"), list(itertools.product([1, 3, 100], [0.0, 10.0, 1e4])))
+@pytest.mark.parametrize("tail", [1e-90, 1e-150, 1e-200, 1e-300])
+def test_tails_where_the_library_is_wrong(df, nc, tail):
+    # scipy's isf returns values that are finite, positive and far too small here.
+    q = ncx2_upper_quantile(tail, df, nc)
+    with mp.workdps(400):
+        r = mp.sqrt(mpf(nc))
+        assert mp.sqrt(mpf(q)) >= r + mp.sqrt(2) * mp.erfinv(1 - 2 * mpf(tail))
+    if df == 3:  # a closed form: the density of |Z + r e| in three dimensions
+        with mp.workdps(400):
+            R = mp.sqrt(mpf(q))
+            if r == 0:
+                true = mp.erfc(R / mp.sqrt(2)) + mp.sqrt(2 / mp.pi) * R * mp.exp(-R * R / 2)
+            else:
+                phi = [mp.exp(-((R - t) ** 2) / 2) / mp.sqrt(2 * mp.pi) for t in (r, -r)]
+                true = (mp.erfc((R - r) / mp.sqrt(2)) + mp.erfc((R + r) / mp.sqrt(2))) / 2
+                true += (phi[0] - phi[1]) / r
+            assert true <= tail
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,41 @@ def test_steps_without_noise_carry_their_mass():
     assert mu_from_sensitivities([1.0, 0.0], [4.0, 0.0], 0.5) == pytest.approx(0.5)
 
 
+def test_mass_without_noise_waits_for_what_comes_after():
+    # Two noisy steps, then two without noise: the rest can only be paid later.
+    s, variances = np.array([1.0, 1.0, 2.0, 0.5]), np.array([1.0, 1.0, 0.0, 0.0])
+    history = blocks_from_sensitivities(s, variances, 0.9)
+    assert history.mu() == math.inf
+    for noise in (0.1, 10.0):
+        whole = minmax_mu(np.append(s, [0.0, 0.0]), np.append(variances, [noise] * 2), 0.9)
+        mu = history.mu(noise * later_variance(2, 0.9))
+        assert whole * (1 - 1e-12) <= mu <= whole * (1 + 1e-10)
+        extra = history.extra_for(whole)
+        assert extra == pytest.approx(noise * later_variance(2, 0.9), rel=1e-9)
+    each, reached = extra_noise_for_each(s[None], variances, 0.9, 0.4)
+    assert each[0] == pytest.approx(history.extra_for(0.4), rel=1e-10)
+    assert reached[0] <= 0.4
+    nothing = blocks_from_sensitivities(s, np.zeros(4), 0.9)
+    assert nothing.mu(2.0) == pytest.approx(
+        minmax_mu(np.append(s, 0), np.append(np.zeros(4), 2 * 0.81), 0.9)
+    )
+
+
+def test_extreme_magnitudes_neither_vanish_nor_overflow():
+    assert mu_from_sensitivities([1e-200], [1e-300], 1.0) == pytest.approx(1e-50)
+    assert mu_from_sensitivities([1e200], [1e300], 1.0) == pytest.approx(1e50)
+
+
+def test_targets_next_to_the_present_mu(rng):
+    for _ in range(200):
+        s, variances, c = random_chain(rng)
+        history = blocks_from_sensitivities(s[:12], variances[:12], c)
+        for share in (1 - 1e-12, 1 - 1e-13, 1 - 1e-15, 1.0):
+            extra = history.extra_for(history.mu() * share / (1 + 1e-11))
+            kept = history.pooled(extra).coarsened(2)
+            assert kept.mu_as_pooled(extra) <= history.mu() * share
+
+
 def test_underflow_of_the_weights_is_safe():
     s, variances = np.ones(3000), np.ones(3000)
     exact = minmax_mu(s[-400:], variances[-400:], 0.5)  # what is older weighs 2^-400

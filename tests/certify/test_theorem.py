@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mpmath import mp, mpf
 
 from conftest import with_ones
 from oracles.calibrate import dense_mu, dense_noise, group_sum_bounds
@@ -12,6 +13,18 @@ from oracles.high_precision import epsilon_from_mu_mp
 from pilu import LangevinRidge, Theorem
 from pilu.certify.accountant import Request
 from pilu.certify.sensitivities import RidgeSensitivities
+
+
+def quote(model, *requests, **options):
+    return model.quote(*requests, **{"accountant": "theorem", **options})
+
+
+def unlearn(model, rows, **options):
+    return model.unlearn(rows, **{"accountant": "theorem", **options})
+
+
+def certified_epsilon(model, rows, **options):
+    return model.certified_epsilon(rows, **{"accountant": "theorem", **options})
 
 
 def dense_reference(model, X, Y, rows, segments, **options):
@@ -44,8 +57,8 @@ def check_quotes(X, y, name, n_steps, count, rng):
     Y = one_hot(y) if name == "digits" else y[:, None]
     model = LangevinRidge(n_steps=n_steps, noise=0.01).fit(X, Y)
     for epsilon, delta in ((1.0, None), (0.1, 1e-9)):
-        quote = model.quote(epsilon=epsilon, delta=delta, n_unlearn_steps=30)
-        hardest, easiest = int(np.argmax(quote.noise)), int(np.argmin(quote.noise))
+        quoted = quote(model, epsilon=epsilon, delta=delta, n_unlearn_steps=30)
+        hardest, easiest = int(np.argmax(quoted.noise)), int(np.argmin(quoted.noise))
         for row in [hardest, easiest, *rng.integers(len(X), size=count // 2 - 1)]:
             reference = dense_reference(
                 model,
@@ -57,9 +70,9 @@ def check_quotes(X, y, name, n_steps, count, rng):
                 delta=delta or 1 / len(X),
                 n_unlearn_steps=30,
             )
-            assert_agrees(quote.noise[row], reference)
+            assert_agrees(quoted.noise[row], reference)
             assert_agrees(
-                model.quote([row], epsilon=epsilon, delta=delta, n_unlearn_steps=30).noise[0],
+                quote(model, [row], epsilon=epsilon, delta=delta, n_unlearn_steps=30).noise[0],
                 reference,
             )
 
@@ -73,11 +86,11 @@ def test_rows_where_the_papers_closed_form_is_infeasible(rng):
     for row in range(8):
         options = {"epsilon": 0.5, "delta": 0.01, "n_unlearn_steps": 5}
         reference = dense_reference(model, X, Y, [row], [(12, 0.5)], **options)
-        quote = model.quote([row], **options)
-        assert_agrees(quote.noise[0], reference)
+        quoted = quote(model, [row], **options)
+        assert_agrees(quoted.noise[0], reference)
         model_copy = LangevinRidge(alpha=0.5, n_steps=12, noise=0.5).fit(X, Y)
-        infeasible += not model_copy.unlearn(row, **options).checks["closed_form_feasible"]
-        assert_agrees(model.quote(**options).noise[row], reference)
+        infeasible += not unlearn(model_copy, row, **options).checks["closed_form_feasible"]
+        assert_agrees(quote(model, **options).noise[row], reference)
     assert infeasible >= 3
 
 
@@ -86,7 +99,7 @@ def test_a_group_by_the_triangle_sum(diabetes):
     model = LangevinRidge(n_steps=100).fit(X, y)
     options = {"epsilon": 1.0, "delta": 1e-4, "n_unlearn_steps": 20}
     reference = dense_reference(model, X, y[:, None], [3, 50, 200], [(100, 0.01)], **options)
-    assert_agrees(model.quote([[200, 3, 50]], **options).noise[0], reference)
+    assert_agrees(quote(model, [[200, 3, 50]], **options).noise[0], reference)
 
 
 def test_retained_strong_convexity_and_delta_split(rng):
@@ -107,24 +120,24 @@ def test_retained_strong_convexity_and_delta_split(rng):
             **options,
         )
         accountant = Theorem(delta_split=0.2, strong_convexity="retained")
-        assert_agrees(model.quote([row], accountant=accountant, **options).noise[0], reference)
-        assert_agrees(model.quote(accountant=accountant, **options).noise[row], reference)
-        by_alpha = model.quote([row], accountant=Theorem(delta_split=0.2), **options).noise[0]
+        assert_agrees(quote(model, [row], accountant=accountant, **options).noise[0], reference)
+        assert_agrees(quote(model, accountant=accountant, **options).noise[row], reference)
+        by_alpha = quote(model, [row], accountant=Theorem(delta_split=0.2), **options).noise[0]
         assert reference < by_alpha
 
 
 def test_a_later_request_is_certified_without_the_earlier_rows(rng):
     X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
     model = LangevinRidge(alpha=0.1, n_steps=40, noise=0.1).fit(X, y)
-    first = model.unlearn([2, 5], epsilon=1.0, delta=1e-3, n_unlearn_steps=8)
+    first = unlearn(model, [2, 5], epsilon=1.0, delta=1e-3, n_unlearn_steps=8)
     options = {"epsilon": 1.0, "delta": 1e-3, "n_unlearn_steps": 6}
-    quoted = model.quote([11], **options).noise[0]
+    quoted = quote(model, [11], **options).noise[0]
     left = np.delete(np.arange(30), [2, 5])
     reference = dense_reference(
         model, X[left], y[left, None], [9], [(40, 0.1), (8, first.noise)], **options
     )  # row 11 stands at position 9 of what is left
     assert_agrees(quoted, reference)
-    second = model.unlearn(11, **options)
+    second = unlearn(model, 11, **options)
     assert_agrees(second.noise, reference)
     assert second.schedule == ((40, 0.1), (8, first.noise), (6, second.noise))
 
@@ -132,8 +145,8 @@ def test_a_later_request_is_certified_without_the_earlier_rows(rng):
 def test_certified_epsilon_is_the_theorem_reversed(diabetes):
     X, y = diabetes
     model = LangevinRidge(n_steps=100).fit(X, y)
-    noise = model.quote([7], epsilon=0.8, n_unlearn_steps=20).noise[0]
-    assert model.certified_epsilon(7, noise=noise, n_unlearn_steps=20) == pytest.approx(0.8)
+    noise = quote(model, [7], epsilon=0.8, n_unlearn_steps=20).noise[0]
+    assert certified_epsilon(model, 7, noise=noise, n_unlearn_steps=20) == pytest.approx(0.8)
     Xa, Y = with_ones(X), y[:, None]
     delta = 1 / len(X)
     s = group_sum_bounds(
@@ -141,7 +154,7 @@ def test_certified_epsilon_is_the_theorem_reversed(diabetes):
     )
     mu = dense_mu(s, [(100, 0.01)], 3.0, 20, model.step_size_, 1e-4)
     exact = float(epsilon_from_mu_mp(mu, delta / 2))
-    epsilon = model.certified_epsilon(7, noise=3.0, n_unlearn_steps=20)
+    epsilon = certified_epsilon(model, 7, noise=3.0, n_unlearn_steps=20)
     assert exact * (1 - 1e-12) <= epsilon <= exact * (1 + 1e-6)
 
 
@@ -180,14 +193,61 @@ def test_joint_group_bounds_against_dense(rng):
         np.testing.assert_allclose(bounds, reference, rtol=1e-6)
 
 
+@pytest.mark.parametrize("distance", [1e-9, 1e-7, 1e-4])
+def test_joint_bound_of_nearly_equal_rows_with_opposite_targets(distance, rng):
+    # The gradients nearly cancel: X X' alone would lose what is left of them.
+    x = rng.normal(size=5)
+    rows = np.vstack([x, x + distance * rng.normal(size=5)])
+    X = np.vstack([rows, rng.normal(size=(20, 5))])
+    Y = np.concatenate([[1.0, -1.0], np.zeros(20)])[:, None]
+    model = LangevinRidge(alpha=0.1, n_steps=3, noise=1e-13, fit_intercept=False).fit(X, Y)
+    bounds = RidgeSensitivities(model._fitted.law).of_group_jointly(Request(rows, Y[:2]), 1e-6)
+    with mp.workdps(50):
+        exact = [sum(mpf(rows[i, j]) * -mpf(Y[i, 0]) for i in range(2)) for j in range(5)]
+        norm = mp.sqrt(sum(v**2 for v in exact)) * mpf(model.step_size_)
+    assert bounds[0] >= norm
+    assert bounds[0] <= norm * (1 + 1e-2)
+
+
+def test_after_a_request_without_noise_later_ones_are_answered(rng):
+    X, y = rng.normal(size=(20, 3)), rng.normal(size=20)
+    X[0] = 0.0
+    model = LangevinRidge(alpha=0.5, n_steps=20, noise=0.1, fit_intercept=False).fit(X, y)
+    assert unlearn(model, 0, n_unlearn_steps=4).noise == 0.0
+    options = {"epsilon": 1.0, "delta": 1e-3, "n_unlearn_steps": 5}
+    reference = dense_noise(
+        X[1:],
+        y[1:, None],
+        [4],
+        0.5,
+        model.step_size_,
+        [(20, 0.1), (4, 0.0)],
+        np.zeros((3, 1)),
+        **options,
+    )
+    assert_agrees(quote(model, [5], **options).noise[0], reference)
+    assert_agrees(quote(model, **options).noise[4], reference)
+    assert model.verify(unlearn(model, 5, **options))["epsilon_recomputed"]
+
+
+def test_what_a_noise_certifies_can_be_asked_for(rng):
+    X, y = rng.normal(size=(30, 3)), 0.1 * rng.normal(size=30)
+    model = LangevinRidge(alpha=0.1, n_steps=40, noise=5.0).fit(X, y)
+    for row in range(12):
+        for noise in (0.0, 1.0):
+            reached = certified_epsilon(model, row, noise=noise, delta=0.01, n_unlearn_steps=5)
+            again = quote(model, [row], epsilon=reached, delta=0.01, n_unlearn_steps=5).noise[0]
+            assert again <= noise * (1 + 1e-6) + 0.01
+
+
 def test_joint_is_tighter_than_the_sum_and_equal_for_one_row(diabetes):
     X, y = diabetes
     model = LangevinRidge(n_steps=60).fit(X, y)
     joint, total = Theorem(group="joint"), Theorem()
     group = [list(range(20))]
-    assert model.quote(group, accountant=joint).noise < 0.7 * model.quote(group).noise
-    one = model.quote([3], accountant=joint).noise
-    assert one == pytest.approx(model.quote([3], accountant=total).noise)
+    assert quote(model, group, accountant=joint).noise < 0.7 * quote(model, group).noise
+    one = quote(model, [3], accountant=joint).noise
+    assert one == pytest.approx(quote(model, [3], accountant=total).noise)
 
 
 def test_bounds_hold_along_simulated_trajectories(rng):
@@ -233,8 +293,8 @@ def test_simulated_divergence_never_exceeds_the_certificate(p, n_steps, accounta
     epsilon, delta, K, runs = 0.5, 0.05, 4, 100_000
     model = LangevinRidge(alpha=0.3, n_steps=n_steps, noise=0.5, fit_intercept=False).fit(X, y)
     eta = model.step_size_
-    certificate = model.unlearn(
-        0, epsilon=epsilon, delta=delta, n_unlearn_steps=K, accountant=accountant
+    certificate = unlearn(
+        model, 0, epsilon=epsilon, delta=delta, n_unlearn_steps=K, accountant=accountant
     )
     everyone, keep = np.arange(12), np.arange(1, 12)
 
@@ -285,14 +345,14 @@ def test_monotone(epsilon, factor, delta, steps, row):
     model = LangevinRidge(alpha=0.5, n_steps=30, noise=0.2, random_state=0).fit(X, y)
 
     def noise(e, d, k):
-        return model.quote([row], epsilon=e, delta=d, n_unlearn_steps=k).noise[0]
+        return quote(model, [row], epsilon=e, delta=d, n_unlearn_steps=k).noise[0]
 
     base = noise(epsilon, delta, steps)
     assert noise(epsilon * factor, delta, steps) <= base * (1 + 1e-9)
     assert noise(epsilon, delta * factor, steps) <= base * (1 + 1e-9)
     assert noise(epsilon, delta, steps + 1) <= base * (1 + 1e-9)
     spent = [
-        model.certified_epsilon(row, noise=n, delta=delta, n_unlearn_steps=steps)
+        certified_epsilon(model, row, noise=n, delta=delta, n_unlearn_steps=steps)
         for n in (base, base * factor + 0.01)
     ]
     assert spent[1] <= spent[0] * (1 + 1e-9)
@@ -303,10 +363,10 @@ def test_no_sensitivity_needs_no_noise():
     X = np.vstack([np.zeros(3), np.random.default_rng(0).normal(size=(10, 3))])
     y = np.arange(11.0)
     model = LangevinRidge(n_steps=20, noise=0.1, fit_intercept=False).fit(X, y)
-    assert model.quote([0]).noise[0] == 0.0
-    assert model.quote().noise[0] == 0.0
-    assert model.certified_epsilon(0, noise=0.0) == 0.0
-    certificate = model.unlearn(0)
+    assert quote(model, [0]).noise[0] == 0.0
+    assert quote(model).noise[0] == 0.0
+    assert certified_epsilon(model, 0, noise=0.0) == 0.0
+    certificate = unlearn(model, 0)
     assert (certificate.noise, certificate.epsilon, certificate.mu) == (0.0, 0.0, 0.0)
     assert model.verify(certificate)["epsilon_recomputed"]
 
@@ -315,8 +375,8 @@ def test_learning_noise_alone_may_suffice(rng):
     X, y = rng.normal(size=(50, 2)), 0.01 * rng.normal(size=50)
     model = LangevinRidge(alpha=1.0, n_steps=30, noise=20.0).fit(X, y)
     options = {"epsilon": 8.0, "delta": 0.01, "n_unlearn_steps": 5}
-    assert model.quote([4], **options).noise[0] == 0.0
-    certificate = model.unlearn(4, **options)
+    assert quote(model, [4], **options).noise[0] == 0.0
+    certificate = unlearn(model, 4, **options)
     assert certificate.noise == 0.0
     assert 0 < certificate.epsilon <= 8.0
     exact = sensitivity_bounds(
@@ -338,8 +398,8 @@ def test_alpha_zero_is_refused_by_the_papers_choice_only(rng):
     X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
     model = LangevinRidge(alpha=0.0, n_steps=30, noise=0.1).fit(X, y)
     with pytest.raises(ValueError, match="strong_convexity='retained'"):
-        model.quote([0])
-    assert model.quote([0], accountant=Theorem(strong_convexity="retained")).noise[0] > 0
+        quote(model, [0])
+    assert quote(model, [0], accountant=Theorem(strong_convexity="retained")).noise[0] > 0
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from scipy import stats
 
 from oracles.dense import dense_laws
@@ -26,12 +27,21 @@ def test_closed_forms_equal_their_sums(a, k):
     assert spread(array, eta, k) == pytest.approx(2 * eta * (powers**2).sum(), rel=1e-12)
 
 
+@pytest.mark.parametrize("t", [1.5, 1.9, 1.99999, 2 - 1e-9])
+@pytest.mark.parametrize("k", [1, 10, 1001])
+def test_sums_stay_accurate_up_to_the_edge_of_contraction(t, k):
+    with mp.workdps(40):
+        base = 1 - mpf(t)
+        total = 2 * sum((base**2) ** j for j in range(k))
+    assert spread(np.array(t), 1.0, k) == pytest.approx(float(total), rel=1e-13)
+
+
 @pytest.fixture(params=["tall", "wide"])
 def problem(request, rng):
     shape = (12, 3) if request.param == "tall" else (3, 5)
     X, Y = rng.normal(size=shape), rng.normal(size=(shape[0], 2))
     source = RowSource.observe(X, Y, fit_intercept=False)
-    return X, Y, RidgeProblem.of_source(source, 0.2, 2)
+    return X, Y, RidgeProblem.fit(source, 0.2, 2)
 
 
 @pytest.mark.parametrize("solver", ["spectral", "gradient"])

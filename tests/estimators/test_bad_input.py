@@ -36,6 +36,8 @@ def with_value(array, value):
         ((X[:0], Y[:0]), "0 sample"),
         ((X[:, :0], Y), "0 feature"),
         ((X.astype(complex), Y), "Complex data"),
+        ((X * 1e60, Y), r"X must have its largest magnitude in .* Choose other units"),
+        ((X, Y * 1e-60), "y must have its largest magnitude"),
         ((np.full((15, 3), "a"), Y), "not compatible with arrays of bytes/strings"),
     ],
 )
@@ -60,6 +62,9 @@ def test_bad_data(data, words, model):
         ({"noise": 0.0}, "Without learning noise"),
         ({"noise": -0.1}, "noise must be a finite number > 0"),
         ({"noise": np.inf}, "noise must be"),
+        ({"noise": np.ones(2)}, "noise must be"),
+        ({"noise": 1e-60}, r"noise must have its largest magnitude in \[1e-50, 1e\+50\]"),
+        ({"step_size": np.ones(2)}, "step_size must be"),
         ({"step_size": 10.0}, "step_size must be < 2/L = .* for the steps to contract"),
         ({"step_size": 0.0}, "step_size must be"),
         ({"step_size": "large"}, "step_size must be"),
@@ -96,7 +101,7 @@ def test_no_curvature():
         (True, "rows must be integers, got rows=True. .*flatnonzero"),
         ([False, True], "flatnonzero"),
         (np.arange(15) > 3, "flatnonzero"),
-        (1.0, "rows must be integers, got rows=1.0"),
+        (1.0, r"rows must be integers, got rows=1.0\.$"),
         ([2.5], "rows must be integers"),
         ("3", "rows must be integers"),
         ([], "rows must be at least one row number"),
@@ -128,6 +133,7 @@ def test_bad_rows(rows, words, model):
         ({"delta": 1.0}, "delta must be"),
         ({"delta": -0.5}, "delta must be"),
         ({"delta": np.nan}, "delta must be"),
+        ({"delta": 5e-324}, "delta must be at least 1e-300"),
         ({"n_unlearn_steps": 0}, "n_unlearn_steps must be an integer >= 1"),
         ({"n_unlearn_steps": 1.5}, "n_unlearn_steps must be"),
         ({"accountant": None}, "accountant must be"),
@@ -182,6 +188,8 @@ def test_names_that_were_never_given():
         ({"sample_ids": ["a"] * 15}, "sample_ids must be unique, got 'a' more than once"),
         ({"sample_ids": range(14)}, "sample_ids must be one for each of the 15 rows"),
         ({"subjects": [[1]] * 15}, "subjects must be hashable"),
+        ({"sample_ids": 5}, "sample_ids must be a sequence"),
+        ({"coef_init": "a"}, "coef_init must be a real number"),
         ({"coef_init": np.zeros(2)}, r"coef_init must be finite, of shape \(1, 3\)"),
         ({"coef_init": np.full(3, np.nan)}, "coef_init must be finite"),
     ],
@@ -191,6 +199,23 @@ def test_bad_fit_options(options, words, model):
     with pytest.raises(ValueError, match=words):
         model.fit(X, Y, **options)
     assert pickle.dumps(model) == before
+
+
+def test_more_of_the_classifiers_own():
+    model = LangevinRidgeClassifier(n_steps=5, noise=0.1).fit(X, [0, 1, 2] * 5)
+    with pytest.raises(ValueError, match="method must be one of"):
+        model.unlearn(method="retrain")
+    with pytest.raises(ValueError, match="keep_empty_classes must be True or False"):
+        model.unlearn(3, keep_empty_classes="no")
+
+
+def test_attach_with_missing_targets(model):
+    with pytest.raises(ValueError, match="X and y must have as many rows, got 15 and 14"):
+        model.attach(X, Y[:-1])
+
+
+def test_quote_of_a_zero_dimensional_array(model):
+    assert model.quote(np.array(3)).requests == ((3,),)
 
 
 def test_one_class():

@@ -17,7 +17,7 @@ SEGMENTS = [(12, 0.3), (4, 1.5), (3, 0.0), (1, 0.7)]
 def test_residual_laws(shape, zero_start, rng):
     X, Y = rng.normal(size=shape), rng.normal(size=(shape[0], 3))
     source = RowSource.observe(X, Y, fit_intercept=False)
-    problem = RidgeProblem.of_source(source, 0.05, 3)
+    problem = RidgeProblem.fit(source, 0.05, 3)
     step_size = 1.0 / problem.spectrum.largest
     start = np.zeros((shape[1], 3)) if zero_start else rng.normal(size=(shape[1], 3))
     schedule = Schedule(tuple(Segment(*s) for s in SEGMENTS))

@@ -9,7 +9,7 @@ from pilu.ridge.rows import RowSource
 
 def problem_of(X, Y, alpha=0.1):
     source = RowSource.observe(X, Y, fit_intercept=False)
-    return RidgeProblem.of_source(source, alpha, Y.shape[1])
+    return RidgeProblem.fit(source, alpha, Y.shape[1])
 
 
 def dense_a(problem):

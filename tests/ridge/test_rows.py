@@ -31,7 +31,7 @@ def test_forgotten_rows_are_not_read_and_lose_their_digest(small):
     X, Y = small[0].copy(), small[1]
     source = observe(X, Y).without(np.array([3, 7]))
     X[[3, 7]] = np.nan  # the owner has deleted them
-    positions = np.concatenate([rows for rows, _, _ in source.verified_blocks()])
+    positions = np.concatenate([rows for rows, _, _ in source.numbered_blocks()])
     assert set(range(30)) - set(positions) == {3, 7}
     assert not source.digests[[3, 7]].any()
     assert source.digests[4].any()
@@ -48,7 +48,7 @@ def test_a_changed_row_is_noticed(small):
     source = observe(X, Y)
     Y[2, 0] += 1e-9
     with pytest.raises(RowsChanged, match="position 2"):
-        list(source.verified_blocks())
+        list(source.numbered_blocks())
 
 
 def test_pickle_holds_no_row(small):

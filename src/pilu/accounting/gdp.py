@@ -111,20 +111,20 @@ def _epsilon(mu: Array, delta: Array) -> Array:
     safe = mu * (tail + mu / 2) * (1 + 1e-12)
     near_zero = 0.01 * mu
 
-    zero = np.zeros_like(mu)
+    epsilon = np.zeros_like(mu)
     small = _log_delta_bound(mu, near_zero) <= log_delta
     small &= mu < 4
     for i in np.flatnonzero(small):
-        zero[i] = _epsilon_near_zero(float(mu[i]), float(delta[i]))
+        epsilon[i] = _epsilon_near_zero(float(mu[i]), float(delta[i]))
     large = ~small
     if large.any():
         m, level = mu[large], log_delta[large]
-        zero[large] = bisect_to_safe_end(
+        epsilon[large] = bisect_to_safe_end(
             lambda t: _log_delta_bound(m, t) <= level,
             np.where(m < 4, near_zero[large], 0.0),
             safe[large],
         )
-    return zero
+    return epsilon
 
 
 def _epsilon_near_zero(mu: float, delta: float) -> float:
@@ -178,7 +178,8 @@ def _log_delta_bound(mu: Array, epsilon: Array) -> Array:
                 value[branch] = log_delta(x[branch], mu[branch])
         # x carries the rounding of eps/mu and mu/2, and |d log delta / dx| <= |x| + 1 here; the
         # Mills ratios lose x^2 of their four ulps in 1 - t m(t), and little elsewhere.
-        value += 4 * _UNIT * (np.abs(x) + 1) * (ratio + mu / 2) + 8 * _UNIT * (x * x + 200)
+        slack = 4 * _UNIT * (np.abs(x) + 1) * (ratio + mu / 2) + 8 * _UNIT * (x * x + 200)
+        value += np.where(far, 0.0, slack)
     return np.where(mu > 0, np.minimum(value, 0.0), -np.inf).reshape(shape)
 
 
@@ -193,8 +194,9 @@ def _mills(t: Array) -> Array:
 
 
 def _log_far(x: Array, mu: Array) -> Array:
-    # phi(x) has left the doubles, and m(x) - m(x + mu) <= m(x) <= 1/x.
-    return _log_phi(x) - np.log(x)
+    # phi(x) has left the doubles, and m(x) - m(x + mu) <= m(x) <= 1/x. A thousandth of the
+    # exponent is given away for all rounding.
+    return 0.999 * _log_phi(x) - np.log(x)
 
 
 def _log_small(x: Array, mu: Array) -> Array:

@@ -1,11 +1,12 @@
-"""The one search of the accounting room: bisection that returns the safe end."""
+"""The searches of the accounting room; both return a tested, safe end."""
 
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
-__all__ = ["bisect_to_safe_end"]
+__all__ = ["bisect_to_safe_end", "safe_root"]
 
 Array = NDArray[np.float64]
 
@@ -37,3 +38,24 @@ def bisect_to_safe_end(
         safe = np.where(open_ & good, middle, safe)
         unsafe = np.where(open_ & ~good, middle, unsafe)
     return safe
+
+
+def safe_root(
+    excess: Callable[[float], float], low: float, high: float, *, tolerance: float
+) -> float:
+    """Where a nonincreasing `excess` turns <= 0, within `tolerance` and from that side.
+
+    excess(low) > 0 >= excess(high); values may be infinite.
+    """
+
+    def bounded(value: float) -> float:
+        # Brent's method wants finite values; far from the root only the sign matters.
+        return min(max(excess(value), -1e3), 1e3)
+
+    root = float(brentq(bounded, low, high, xtol=tolerance / 4, rtol=1e-15))
+    step = tolerance / 4
+    while root < high:
+        if bounded(root) <= 0:
+            return root
+        root, step = root + step, 2 * step
+    return high

@@ -74,8 +74,14 @@ def mu_from_sensitivities(
     c = float(as_numbers("contraction", contraction))
     if not 0.0 <= c <= 1.0:
         raise complaint("contraction", "in [0, 1]", c)
-    padded = np.concatenate([s, np.zeros(len(var) - len(s))])
-    return blocks_from_sensitivities(padded, var, c).mu()
+    size, spread = float(np.max(s, initial=0.0)), float(np.max(var, initial=0.0))
+    if size == 0.0:
+        return 0.0
+    if spread == 0.0:
+        return math.inf
+    padded = np.concatenate([s / size, np.zeros(len(var) - len(s))])
+    # In units of the largest of each, no square leaves the doubles.
+    return blocks_from_sensitivities(padded, var / spread, c).mu() * size / math.sqrt(spread)
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,7 @@ class Blocks:
 
     Masses and variances are measured at the chain's last step. Later steps on which the two
     chains agree add noise (`extra`, measured likewise) but no mass, and pool with the last blocks.
+    Mass that has met no noise yet is a last block of variance 0.
     """
 
     masses: Array
@@ -96,8 +103,6 @@ class Blocks:
     def pooled(self, extra: float) -> "Blocks":
         """The blocks that `extra` noise leaves; the last one's variance is without `extra`."""
         # Going back from the end, a block pools with what follows while its slope is not smaller.
-        if not np.isfinite(self.masses).all():
-            return self
         j, mass, variance = len(self.masses), 0.0, extra
         while j > 0 and self.masses[j - 1] * variance >= mass * self.variances[j - 1]:
             j -= 1
@@ -133,25 +138,21 @@ class Blocks:
         """Least extra variance, rounded up, that brings the chain down to `mu` > 0; may be 0."""
         if self.mu() <= mu:
             return 0.0
-        if not np.isfinite(self.masses).all():
-            return math.inf
         budget = (mu / _UP) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):
-            own = self.masses**2 / self.variances
+            own = np.where(self.masses > 0, self.masses**2 / self.variances, 0.0)
             slopes = self.masses / self.variances
-        spent = np.concatenate([[0.0], np.cumsum(own)[:-1]])
+        room = budget - np.concatenate([[0.0], np.cumsum(own)[:-1]])
         left = np.cumsum(self.masses[::-1])[::-1]
-        # Pooling from block j on costs spent_j + left_j^2 / (variance + extra) = budget, and is
-        # feasible where its slope (budget - spent_j) / left_j does not exceed block j's.
-        feasible = (budget - spent) <= slopes * left
-        j = int(np.argmax(feasible))
-        room = budget - spent[j]
-        if not feasible[j] or room <= 0:
-            raise ArithmeticError(
-                "no feasible pooling of the interpolation blocks was found; please report this"
-            )
+        # Pooling from block j on costs left_j^2 / (variance + extra) = room_j, and is feasible
+        # where its slope room_j / left_j does not exceed block j's; that of the last block that
+        # there is room for always is.
+        possible = np.flatnonzero(room > 0)
+        feasible = room[possible] <= slopes[possible] * left[possible]
+        feasible[-1] = True
+        j = int(possible[np.argmax(feasible)])
         # The whole variance is rounded up, not the extra part: that may be the smaller by far.
-        return max(float(left[j] ** 2 / room * _UP**4 - np.sum(self.variances[j:])), 0.0)
+        return max(float(left[j] ** 2 / room[j] * _UP**4 - np.sum(self.variances[j:])), 0.0)
 
 
 def later_variance(n_steps: int, contraction: float) -> float:
@@ -159,8 +160,9 @@ def later_variance(n_steps: int, contraction: float) -> float:
 
     sum_{j<n} c^{2j} / c^{2n}
     """
-    powers = np.power(contraction, 2.0 * np.arange(n_steps))
-    return float(np.sum(powers)) / math.pow(contraction, 2.0 * n_steps) / _UP
+    rate = -2 * math.log(contraction)
+    total = math.expm1(rate * n_steps) / -math.expm1(-rate) if rate > 0 else float(n_steps)
+    return total / _UP
 
 
 def representable_contraction(n_steps: int, contraction: float) -> float:
@@ -188,17 +190,20 @@ def blocks_from_sensitivities(sensitivities: Array, variances: Array, contractio
     """Solve the (QP) of a chain of len(variances) steps."""
     weights, squares = _step_weights(len(variances), contraction)
     masses, noise = weights * sensitivities, squares * variances
-    # Steps without noise cannot pay: their mass waits for the next step that can.
-    positive = noise > 0
-    starts = np.flatnonzero(positive)
-    if not positive.any() or masses[starts[-1] + 1 :].any():
-        total = float(masses.sum())
-        return Blocks(np.array([math.inf if total > 0 else 0.0]), np.array([1.0]))
-    carried = np.add.reduceat(masses, np.concatenate([[0], starts[:-1] + 1]))
+    # Steps without noise cannot pay: their mass waits for the next step that can, or for what
+    # comes after the chain.
+    starts = np.flatnonzero(noise > 0)
+    if len(starts) == 0:
+        return Blocks(np.array([masses.sum()]), np.zeros(1))
+    waiting = float(masses[starts[-1] + 1 :].sum())
+    carried = np.add.reduceat(masses[: starts[-1] + 1], np.concatenate([[0], starts[:-1] + 1]))
     noise = noise[starts]
     fit = isotonic_regression(carried / noise, weights=noise, increasing=True)
     edges = fit.blocks[:-1]
-    return Blocks(np.add.reduceat(carried, edges), np.add.reduceat(noise, edges))
+    block_masses, block_noise = np.add.reduceat(carried, edges), np.add.reduceat(noise, edges)
+    if waiting > 0:
+        block_masses, block_noise = np.append(block_masses, waiting), np.append(block_noise, 0.0)
+    return Blocks(block_masses, block_noise)
 
 
 def extra_noise_for_each(

@@ -40,7 +40,8 @@ class Calibration:
     noise: float
     epsilon: float
     delta: float
-    mu: float
+    mu: float | None  # of mu-GDP, where the accountant speaks of it
+    both_directions: bool  # whether (epsilon, delta) holds with the two runs exchanged
     slack: float  # probability set aside for the event in which mu-GDP is not claimed
     checks: Mapping[str, bool]
     evidence: Mapping[str, Any]

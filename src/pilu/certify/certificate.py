@@ -4,7 +4,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
@@ -84,9 +84,22 @@ class Certificate:
     evidence_sha256: str
     versions: Mapping[str, str]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Certificate.from_json, (self.to_json(),)
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            object.__setattr__(self, f.name, _frozen(getattr(self, f.name)))
+
+    def __hash__(self) -> int:
+        return hash(self.sha256)
+
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, full precision."""
-        return _canonical(asdict(self))
+        return _canonical(self._record())
+
+    def _record(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
@@ -108,15 +121,12 @@ class Certificate:
                 "It was written by another version of pilu."
             )
         _check_types(record)
-        record["schedule"] = tuple((int(k), float(noise)) for k, noise in record["schedule"])
-        record["rows"] = tuple(record["rows"])
-        record["conditional_on"] = tuple(record["conditional_on"])
         return cls(**record)
 
     @property
     def sha256(self) -> str:
         """Identity of the certificate, the same with and without its evidence."""
-        return sha256_of(asdict(self.without_evidence()))
+        return sha256_of(self.without_evidence()._record())
 
     def without_evidence(self) -> "Certificate":
         """The certificate to publish: the evidence is left out, its hash stays."""
@@ -157,7 +167,21 @@ def library_versions() -> Mapping[str, str]:
 
 
 def _canonical(record: Any) -> str:
-    return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(_thawed(record), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return MappingProxyType({k: _frozen(v) for k, v in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(v) for v in value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _thawed(v) for k, v in value.items()}
+    return [_thawed(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def _refuse_constant(name: str) -> None:

@@ -1,6 +1,5 @@
 """Write certificates out: one function for each way of forgetting."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,13 +28,11 @@ def certify_langevin(
     target: Target,
     prior: Spent,
     conditional_on: Sequence[str],
-    *,
-    private: bool,
+    statistics_error: float,
 ) -> tuple[Certificate, Spent]:
     """The certificate of a chain that has just forgotten `rows`, and the new running total."""
     c = calibration
     total = prior.after(epsilon=c.epsilon, delta=c.delta, mu=c.mu, slack=c.slack)
-    reverse = (c.delta - c.slack) + math.exp(c.epsilon) * c.slack
     evidence = {**c.evidence, "prior": [prior.epsilon, prior.delta, prior.mu, prior.slack]}
     certificate = Certificate(
         schema=SCHEMA,
@@ -55,14 +52,17 @@ def certify_langevin(
         mu=c.mu,
         numerical_error={
             **c.numerical_error,
-            "statistics_relative": chain.problem.statistics_error,
+            "statistics_relative": statistics_error,
         },
         scope=scope_of_langevin(
-            private=private,
+            private=chain.private,
             conditional=bool(conditional_on),
             epsilon=c.epsilon,
             delta=c.delta,
-            reverse_delta=min(reverse, 1.0),
+            slack=c.slack,
+            both_directions=c.both_directions,
+            total_epsilon=total.epsilon,
+            total_delta=total.delta,
         ),
         checks=dict(c.checks),
         evidence=evidence,
@@ -72,7 +72,7 @@ def certify_langevin(
     return certificate, total
 
 
-def certify_redraw(chain: Chain, rows: NDArray[np.intp], *, private: bool) -> Certificate:
+def certify_redraw(chain: Chain, rows: NDArray[np.intp]) -> Certificate:
     """The certificate of a chain that has just been drawn afresh without `rows`."""
     evidence: dict[str, float] = {}
     return Certificate(
@@ -92,7 +92,7 @@ def certify_redraw(chain: Chain, rows: NDArray[np.intp], *, private: bool) -> Ce
         parameters_sha256=sha256_of_parameters(chain.theta),
         mu=0.0,
         numerical_error={"statistics_relative": chain.problem.statistics_error},
-        scope=scope_of_redraw(private=private),
+        scope=scope_of_redraw(private=chain.private),
         checks={},
         evidence=evidence,
         evidence_sha256=sha256_of(evidence),

@@ -2,11 +2,12 @@
 
 from pilu._checks import complaint
 from pilu.certify.accountant import Accountant
+from pilu.certify.exact import Exact
 from pilu.certify.theorem import Theorem
 
 __all__ = ["resolve_accountant"]
 
-_BY_NAME: dict[str, Accountant] = {"theorem": Theorem()}
+_BY_NAME: dict[str, Accountant] = {"exact": Exact(), "theorem": Theorem()}
 
 
 def resolve_accountant(accountant: "str | Accountant") -> Accountant:

@@ -3,6 +3,7 @@
 The statements are derived in docs/guarantee.md.
 """
 
+import math
 from typing import Any
 
 __all__ = ["scope_of_langevin", "scope_of_redraw"]
@@ -17,7 +18,7 @@ _COMMON = {
     "covers_published_noise_levels_and_quotes": False,
     "covers_requests_that_depend_on_a_release": False,
     "covers_floating_point": False,
-    # A model that keeps a label of which it has no row left would be the exception.
+    # A classifier may keep the name of a class that has no row left.
     "covers_class_names": False,
 }
 
@@ -37,21 +38,44 @@ _WORDS = [
 
 
 def scope_of_langevin(
-    *, private: bool, conditional: bool, epsilon: float, delta: float, reverse_delta: float
+    *,
+    private: bool,
+    conditional: bool,
+    epsilon: float,
+    delta: float,
+    slack: float,
+    both_directions: bool,
+    total_epsilon: float,
+    total_delta: float,
 ) -> dict[str, Any]:
     """Scope of a certificate issued after Langevin unlearning."""
-    words = [
-        f"For every set S of parameters, P(S) <= e^{epsilon:.6g} Q(S) + {delta:.6g}: P is the law "
-        "of the released parameters, Q that of the same learning and unlearning run on the data "
-        "without the rows (self-referenced unlearning, Definition 1).",
-        f"The other way round, Q(S) <= e^{epsilon:.6g} P(S) + {reverse_delta:.6g}.",
-    ]
+    reverse_delta: float | None
+    if both_directions:
+        reverse_delta = delta
+    elif slack > 0:  # the sensitivity bounds hold along the run with the rows (Theorem 1)
+        reverse_delta = min(delta - slack + math.exp(min(epsilon, 700.0)) * slack, 1.0)
+    else:
+        reverse_delta = None
     if conditional:
-        words.append(
-            "This epsilon is conditional: it compares two runs that both lack the rows forgotten "
-            "earlier. Against the run that lacks those rows and these, the promise is "
-            "total_epsilon and total_delta."
-        )
+        words = [
+            f"For every set S of parameters, P(S) <= e^{total_epsilon:.6g} Q(S) + {total_delta:.6g}"
+            ": P is the law of the released parameters, Q that of the same learning and "
+            "unlearning runs without these rows and without all rows forgotten since the last "
+            "redraw.",
+            f"The smaller epsilon = {epsilon:.6g} and delta = {delta:.6g} are conditional: they "
+            "compare two runs that both lack the rows forgotten earlier, and are not a promise "
+            "about the released parameters by themselves.",
+        ]
+    else:
+        words = [
+            f"For every set S of parameters, P(S) <= e^{epsilon:.6g} Q(S) + {delta:.6g}: P is the "
+            "law of the released parameters, Q that of the same learning and unlearning run on "
+            "the data without the rows (self-referenced unlearning, Definition 1).",
+        ]
+        if reverse_delta is not None:
+            words.append(
+                f"The other way round, Q(S) <= e^{epsilon:.6g} P(S) + {reverse_delta:.6g}."
+            )
     return {
         "reference": "the same learning and unlearning run without the rows",
         "private": private,

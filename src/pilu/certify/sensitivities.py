@@ -61,7 +61,9 @@ class RidgeSensitivities:
         law, (X, Y) = self.law, rows
         R, d = Y.shape
         Z = law.coordinates(X)
-        root = _factor(X)  # X X' = root' root, so that W has the eigenvalues of root V root'
+        # X' = Q root, so |X'U| = |root U| and W has the eigenvalues of root V root'. Not from X X':
+        # that would square the condition of nearly equal rows.
+        root = np.linalg.qr(X.T, mode="r")
         U = law.residual_means(Z, Y)
         scale = np.linalg.norm(X) * (np.linalg.norm(X) * law.mean_norms + np.linalg.norm(Y))
         m = np.sqrt(np.sum(np.square(np.einsum("ij,jdk->idk", root, U)), axis=(0, 1)))
@@ -94,20 +96,8 @@ class RidgeSensitivities:
 
 def _gaussian_norm_bound(mean: Array, root_v: Array, df: int, tail: float) -> Array:
     """Upper `tail` quantile of |N(mean, v I_df)|, which is `mean` itself where v = 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         r = np.where(root_v > 0, mean / root_v, 0.0)
-    # r overflows only where v is negligible: Q(r) <= sqrt(df + r^2) + z <= r + sqrt(df) + z.
-    vast = ~np.isfinite(r)
-    r[vast] = 0.0
-    quantile = noncentral_chi_upper_quantile(tail, df, r)
-    bound = np.where(root_v > 0, root_v * quantile, mean)
-    if vast.any():
-        z = max(-float(ndtri(tail)), 0.0)
-        bound[vast] = mean[vast] + root_v[vast] * (np.sqrt(df) + z)
-    return bound
-
-
-def _factor(X: Array) -> Array:
-    values, vectors = np.linalg.eigh(X @ X.T)
-    factor: Array = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-    return factor
+    # r overflows only where v is negligible against the mean: any finite r rounds the same way.
+    quantile = noncentral_chi_upper_quantile(tail, df, np.minimum(r, 1e300))
+    return np.where(root_v > 0, np.maximum(root_v * quantile, mean), mean)

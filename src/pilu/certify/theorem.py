@@ -24,6 +24,7 @@ __all__ = ["Theorem"]
 
 Array = NDArray[np.float64]
 
+_ROOM = 1 + 1e-11  # for the rounding up of the blocks once they are pooled and coarsened
 _EVIDENCE_BLOCKS = 5  # with step size, contraction and the prior total: sixteen numbers
 
 
@@ -60,11 +61,11 @@ class Theorem:
         """The least noise that certifies the target for one request   [PILU, Thm 1(ii)]."""
         bound = self._bound(law, request, target)
         mu = self._target_mu(target)
-        extra = bound.blocks.extra_for(mu)
+        extra = bound.blocks.extra_for(mu / _ROOM)
         unit = _variance_of_unit_noise(law, target, bound.contraction)
         noise = math.sqrt(extra / unit) * (1 + ROUNDING)
         answer = self._calibration(law, bound, noise, target)
-        if answer.mu > mu:
+        if answer.mu is None or answer.mu > mu:
             raise ArithmeticError("the calibrated noise misses its target; please report this")
         # mu_from_epsilon has tested that its mu gives the target, so rounding may not exceed it.
         return replace(answer, epsilon=min(answer.epsilon, target.epsilon))
@@ -78,7 +79,9 @@ class Theorem:
         noise, reached = np.empty(len(rows.X)), np.empty(len(rows.X))
         for part in self._rows_of_equal_contraction(len(rows.X)):
             c = self._contraction(law, rows.X[part], target)
-            extra, reached[part] = extra_noise_for_each(sensitivities[part], variances, c, mu)
+            extra, reached[part] = extra_noise_for_each(
+                sensitivities[part], variances, c, mu / _ROOM
+            )
             noise[part] = np.sqrt(extra / _variance_of_unit_noise(law, target, c))
         noise *= 1 + ROUNDING
         # mu_from_epsilon has tested that its mu gives the target, so rounding may not exceed it.
@@ -112,6 +115,7 @@ class Theorem:
             epsilon=float(epsilon_from_mu(mu, self._delta_gdp(target))),
             delta=target.delta,
             mu=mu,
+            both_directions=False,
             slack=self.delta_split * target.delta,
             # The paper's formula is the optimum of the (QP) exactly where all steps pool.
             checks={"closed_form_feasible": len(pooled.masses) == 1},

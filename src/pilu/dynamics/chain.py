@@ -56,6 +56,7 @@ class Chain:
     start: Array
     schedule: Schedule
     theta: Array
+    private: bool  # whether all noise so far came from the operating system
 
     @classmethod
     def learn(
@@ -71,7 +72,8 @@ class Chain:
         """Algorithm A: one segment of steps from a fixed start."""
         theta = SOLVERS[solver](start, problem, step_size, segment, gaussian)
         _check_precision(theta, step_size, segment)
-        return cls(problem, step_size, solver, start, Schedule((segment,)), theta)
+        schedule = Schedule((segment,))
+        return cls(problem, step_size, solver, start, schedule, theta, gaussian.private)
 
     def forgetting(
         self, problem: RidgeProblem, segment: Segment, gaussian: GaussianSource
@@ -81,7 +83,8 @@ class Chain:
         if segment.noise > 0:
             _check_precision(theta, self.step_size, segment)
         schedule = self.schedule.then(segment)
-        return replace(self, problem=problem, schedule=schedule, theta=theta)
+        private = self.private and gaussian.private
+        return replace(self, problem=problem, schedule=schedule, theta=theta, private=private)
 
     def redrawn(self, problem: RidgeProblem, gaussian: GaussianSource) -> "Chain":
         """Algorithm A again, on the problem without the forgotten rows."""

@@ -24,7 +24,7 @@ def langevin_step(
 ) -> Array:
     """theta - eta grad f(theta) + sqrt(2 eta) sigma xi   [PILU, eq. langevin-learn]."""
     gradient = alpha * theta
-    for x, y in source.blocks():
+    for x, y in source.unchecked_blocks():
         gradient += x.T @ (x @ theta - y)
     moved = theta - step_size * gradient
     if noise > 0:
@@ -40,7 +40,9 @@ def walk(
     segment: Segment,
     gaussian: GaussianSource,
 ) -> Array:
-    """All steps of a segment, one after the other."""
+    """All steps of a segment, one after the other; the rows are checked once, before the first."""
+    for _ in source.blocks():
+        pass
     for _ in range(segment.steps):
         theta = langevin_step(theta, source, alpha, step_size, segment.noise, gaussian)
     return theta

@@ -47,9 +47,11 @@ def spread(a: Array, step_size: float, k: ArrayLike) -> Array:
     """2 eta sum_{j<k} (1 - eta a)^{2j}."""
     k = np.asarray(k, dtype=np.float64)
     a = np.asarray(a, dtype=np.float64)
-    safe = np.where(a > 0, a, 1.0)
-    sums = 2 * _one_minus_power(safe, step_size, 2 * k) / (safe * (2 - step_size * safe))
-    return np.where(a > 0, sums, 2 * step_size * k)
+    # (1 - eta a)^2 is the same for eta a and 2 - eta a, and the smaller of them does not cancel.
+    t = np.minimum(step_size * a, 2 - step_size * a)
+    safe = np.where(t > 0, t, 1.0)
+    sums = 2 * step_size * _one_minus_power(safe, 1.0, 2 * k) / (safe * (2 - safe))
+    return np.where(t > 0, sums, 2 * step_size * k)
 
 
 def draw_after(

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pilu._checks import check_choice, check_integer, check_real, complaint
+from pilu._checks import as_numbers, check_choice, check_integer, check_real, complaint
 from pilu.dynamics.chain import SOLVERS, Chain
 from pilu.dynamics.entropy import GaussianSource, SeededGaussian, SystemGaussian
 from pilu.dynamics.schedule import Segment
@@ -21,6 +21,8 @@ from pilu.ridge.rows import RowSource
 __all__ = ["LangevinRidgeBase", "unchanged_on_error"]
 
 Array = NDArray[np.float64]
+
+_LARGEST = 1e50  # magnitude of data and noise
 
 
 class LangevinRidgeBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
@@ -61,8 +63,10 @@ class LangevinRidgeBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
                 f"X must have at least 2 rows, got n_samples={len(X)}. With one row there is "
                 "nothing left once it is forgotten."
             )
-        source = RowSource.observe(X, Y, fit_intercept=self.fit_intercept)
-        problem = RidgeProblem.of_source(source, float(self.alpha), Y.shape[1])
+        for name, values in (("X", X), ("y", Y)):
+            _check_scale(name, values)
+        source = RowSource.of(X, Y, fit_intercept=bool(self.fit_intercept))
+        problem = RidgeProblem.fit(source, float(self.alpha), Y.shape[1])
         chain = Chain.learn(
             problem,
             step_size=self._resolve_step_size(problem.spectrum.largest),
@@ -81,16 +85,15 @@ class LangevinRidgeBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         check_real("alpha", self.alpha, least=0.0)
         check_integer("n_steps", self.n_steps, least=1)
-        if not isinstance(self.noise, bool) and self.noise == 0:
-            raise complaint(
-                "noise",
-                "a finite number > 0",
-                self.noise,
-                "Without learning noise the laws with and without a row are point masses, and "
-                "no later noise can hide which of them the model came from.",
-            )
-        check_real("noise", self.noise, above=0.0)
-        if self.step_size != "auto":
+        check_real(
+            "noise",
+            self.noise,
+            above=0.0,
+            remedy="Without learning noise the laws with and without a row are point masses, and "
+            "no later noise can hide which of them the model came from.",
+        )
+        _check_scale("noise", self.noise)
+        if not (isinstance(self.step_size, str) and self.step_size == "auto"):
             check_real("step_size", self.step_size, above=0.0)
         if self.batch_size is not None:
             raise complaint(
@@ -113,7 +116,7 @@ class LangevinRidgeBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
                 "alpha must be > 0 where X is all zero, got alpha=0.0: there is no curvature to "
                 "take a step size from."
             )
-        if self.step_size == "auto":
+        if isinstance(self.step_size, str):
             return 1.0 / largest
         step = float(self.step_size)
         if step * largest * (1 + 1e-12) >= 2.0:
@@ -130,7 +133,7 @@ class LangevinRidgeBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
         start = np.zeros((p, d))
         if coef_init is None:
             return start
-        given = np.atleast_2d(np.asarray(coef_init, dtype=np.float64))
+        given = np.atleast_2d(as_numbers("coef_init", coef_init))
         if given.shape not in ((d, n_features), (d, p)) or not np.isfinite(given).all():
             raise complaint(
                 "coef_init",
@@ -145,13 +148,27 @@ class LangevinRidgeBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
             return SystemGaussian()
         return SeededGaussian(int(self.random_state), stream)
 
+    @property
+    def _has_intercept(self) -> bool:
+        return self._fitted.source.fit_intercept
+
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
         X = np.asarray(validate_data(self, X, reset=False), dtype=np.float64)
         scores: Array = X @ self._theta[: X.shape[1]]
-        if len(self._theta) > X.shape[1]:
+        if self._has_intercept:
             scores = scores + self._theta[-1]
         return scores
+
+
+def _check_scale(name: str, values: Any) -> None:
+    # Squares and their products must stay within the doubles on every path to a certificate.
+    largest = max(abs(float(np.max(values))), abs(float(np.min(values))))
+    if largest > _LARGEST or 0.0 < largest < 1 / _LARGEST:
+        raise ValueError(
+            f"{name} must have its largest magnitude in [{1 / _LARGEST:g}, {_LARGEST:g}], got "
+            f"{largest:g}. Choose other units."
+        )
 
 
 @contextmanager

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from pilu._checks import check_choice, check_integer, check_probability, check_real
+from pilu._checks import check_choice, check_integer, check_probability, check_real, complaint
 from pilu.accounting.composition import Spent
 from pilu.certify.accountant import Accountant, Request, Target
 from pilu.certify.certificate import Certificate, sha256_of_parameters
+from pilu.certify.floor import calibrate_with_floor, noise_floor
 from pilu.certify.issue import certify_langevin, certify_redraw
 from pilu.certify.registry import resolve_accountant
 from pilu.certify.verify import verify
@@ -105,9 +106,11 @@ class ForgettingMixin:
         epsilon: float = 1.0,
         delta: float | None = None,
         n_unlearn_steps: int = 80,
-        accountant: str | Accountant = "theorem",
+        accountant: str | Accountant = "exact",
     ) -> Quote:
         """What forgetting would cost; nothing is changed.
+
+        After an earlier request the epsilon is conditional on it, as in its certificate.
 
         Parameters
         ----------
@@ -134,13 +137,17 @@ class ForgettingMixin:
             found = [np.array([r]) for r in np.flatnonzero(source.live)]
             parts = [
                 judge.calibrate_each(law, Request(x, y), target)
-                for _, x, y in source.verified_blocks()
+                for _, x, y in source.numbered_blocks(width=4 * law.schedule.n_steps)
             ]
             noise, reached = (np.concatenate(part) for part in zip(*parts, strict=True))
+            floor = noise_floor(law)
+            noise = np.where((noise > 0) & (noise < floor), floor, noise)
         else:
-            listed = [requests] if np.isscalar(requests) else list(requests)  # type: ignore[arg-type]
+            listed = list(requests) if _is_many(requests) else [requests]
             found = [live_rows(source.live, request) for request in listed]
-            answers = [judge.calibrate(law, Request(*source.take(r)), target) for r in found]
+            answers = [
+                calibrate_with_floor(judge, law, Request(*source.take(r)), target) for r in found
+            ]
             noise = np.array([a.noise for a in answers])
             reached = np.array([a.epsilon for a in answers])
         groups = tuple(tuple(int(r) for r in rows) for rows in found)
@@ -154,9 +161,11 @@ class ForgettingMixin:
         noise: float,
         n_unlearn_steps: int = 80,
         delta: float | None = None,
-        accountant: str | Accountant = "theorem",
+        accountant: str | Accountant = "exact",
     ) -> float:
         """The epsilon that forgetting `rows` with a given noise would certify.
+
+        After an earlier request it is conditional on it, as in its certificate.
 
         Parameters
         ----------
@@ -184,7 +193,7 @@ class ForgettingMixin:
         epsilon: float = 1.0,
         delta: float | None = None,
         n_unlearn_steps: int = 80,
-        accountant: str | Accountant = "theorem",
+        accountant: str | Accountant = "exact",
         method: str = "langevin",
     ) -> Certificate:
         """Forget rows, in place, and hand over a certificate.
@@ -223,7 +232,7 @@ class ForgettingMixin:
     ) -> Certificate:
         before = self._fitted
         request = Request(*before.source.take(rows))
-        calibration = accountant.calibrate(before.law, request, target)
+        calibration = calibrate_with_floor(accountant, before.law, request, target)
         gaussian = self._gaussian(stream=before.n_requests + 1)
         chain = before.chain.forgetting(
             before.chain.problem.without(rows, *request),
@@ -238,7 +247,7 @@ class ForgettingMixin:
             target,
             before.spent,
             before.certificates,
-            private=gaussian.private,
+            before.chain.problem.statistics_error,
         )
         issued = (*before.certificates, certificate.sha256)
         book = before.book.without(rows)
@@ -253,7 +262,7 @@ class ForgettingMixin:
             problem = problem.without(rows, *before.source.take(rows))
         gaussian = self._gaussian(stream=before.n_requests + 1)
         chain = before.chain.redrawn(problem, gaussian)
-        certificate = certify_redraw(chain, rows, private=gaussian.private)
+        certificate = certify_redraw(chain, rows)
         book = before.book.without(rows)
         self._fitted = Fitted(chain, book, n_requests=before.n_requests + 1)
         return certificate
@@ -269,7 +278,7 @@ class ForgettingMixin:
             delta = 1.0 / self._fitted.source.n_rows
         return Target(
             check_real("epsilon", epsilon, above=0.0),
-            check_probability("delta", delta),
+            _check_delta(delta),
             check_integer("n_unlearn_steps", n_unlearn_steps, least=1),
         )
 
@@ -306,3 +315,15 @@ class ForgettingMixin:
         chain = replace(chain, problem=chain.problem.reading(source))
         self._fitted = replace(self._fitted, chain=chain)
         return self
+
+
+def _is_many(requests: Any) -> TypeGuard[Iterable[Any]]:
+    if isinstance(requests, np.ndarray):
+        return requests.ndim > 0
+    return isinstance(requests, Iterable) and not isinstance(requests, str)
+
+
+def _check_delta(delta: Any) -> float:
+    if check_probability("delta", delta) < 1e-300:
+        raise complaint("delta", "at least 1e-300", delta)
+    return float(delta)

@@ -121,6 +121,8 @@ def live_rows(live: Live, rows: Any) -> Rows:
 def _index(kind: str, names: Any, n_rows: int) -> dict[Hashable, tuple[int, ...]] | None:
     if names is None:
         return None
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        raise complaint(kind, f"a sequence, one for each of the {n_rows} rows", names)
     listed = [_plain(v) for v in names]
     if len(listed) != n_rows:
         raise complaint(kind, f"one for each of the {n_rows} rows", len(listed))
@@ -157,12 +159,9 @@ def _listed(names: Any) -> list[Any]:
 
 def _row_number(row: Any, n_rows: int) -> int:
     if isinstance(row, bool | np.bool_) or not isinstance(row, numbers.Integral):
-        raise complaint(
-            "rows",
-            "integers",
-            row,
-            "Turn a boolean mask into row numbers with np.flatnonzero(mask).",
-        )
+        mask = isinstance(row, bool | np.bool_)
+        remedy = "Turn a boolean mask into row numbers with np.flatnonzero(mask)." if mask else ""
+        raise complaint("rows", "integers", row, remedy)
     if not 0 <= int(row) < n_rows:
         raise complaint("rows", f"in [0, {n_rows - 1}], fit-time positions", int(row))
     return int(row)

@@ -1,5 +1,6 @@
 """`LangevinRidge` and `LangevinRidgeClassifier`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,8 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
+from pilu._checks import check_choice, complaint
+from pilu.certify.accountant import Accountant
 from pilu.certify.certificate import Certificate
 from pilu.estimators.base import LangevinRidgeBase, unchanged_on_error
 
@@ -119,7 +122,7 @@ class LangevinRidge(RegressorMixin, LangevinRidgeBase):  # type: ignore[misc]
     def intercept_(self) -> Array | float:
         """The constant column's coefficient, 0 without one."""
         theta = self._theta
-        last = theta[-1].copy() if self.fit_intercept else np.zeros(theta.shape[1])
+        last = theta[-1].copy() if self._has_intercept else np.zeros(theta.shape[1])
         return float(last[0]) if self._single_output else last
 
     def predict(self, X: Any) -> Array:
@@ -190,16 +193,22 @@ class LangevinRidgeClassifier(ClassifierMixin, LangevinRidgeBase):  # type: igno
 
     def unlearn(
         self,
-        rows: Any = None,
+        rows: int | Sequence[int] | None = None,
         *,
+        ids: Any = None,
+        subject: Any = None,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        n_unlearn_steps: int = 80,
+        accountant: str | Accountant = "exact",
+        method: str = "langevin",
         keep_empty_classes: bool = False,
-        **options: Any,
     ) -> Certificate:
         """Forget rows, as `LangevinRidge.unlearn` does.
 
         Parameters
         ----------
-        rows, **options
+        rows, ids, subject, epsilon, delta, n_unlearn_steps, accountant, method
             As in `LangevinRidge.unlearn`.
         keep_empty_classes : bool, default=False
             Whether a class may lose its last row. Its name then stays in `classes_`, with a
@@ -207,16 +216,28 @@ class LangevinRidgeClassifier(ClassifierMixin, LangevinRidgeBase):  # type: igno
             certificate.
         """
         check_is_fitted(self)
-        names = options.get("ids"), options.get("subject")
-        found = self._find(rows, *names, nobody=options.get("method") == "redraw")
+        check_choice("method", method, ("langevin", "redraw"))
+        if not isinstance(keep_empty_classes, bool | np.bool_):
+            raise complaint("keep_empty_classes", "True or False", keep_empty_classes)
         if not keep_empty_classes:
+            found = self._find(rows, ids, subject, nobody=method == "redraw")
             self._check_classes_survive(found)
-        return super().unlearn(rows, **options)
+        return super().unlearn(
+            rows,
+            ids=ids,
+            subject=subject,
+            epsilon=epsilon,
+            delta=delta,
+            n_unlearn_steps=n_unlearn_steps,
+            accountant=accountant,
+            method=method,
+        )
 
     def _check_classes_survive(self, rows: NDArray[np.intp]) -> None:
         source = self._fitted.source
         requested = source.take(rows)[1].sum(axis=0)
-        left = sum(y.sum(axis=0) for _, y in source.blocks()) - requested
+        assert source.Y is not None
+        left = np.asarray(source.Y[np.flatnonzero(source.live)]).sum(axis=0) - requested
         emptied = self.classes_[(left == 0) & (requested > 0)]
         if len(emptied):
             raise ValueError(
@@ -234,7 +255,7 @@ class LangevinRidgeClassifier(ClassifierMixin, LangevinRidgeBase):  # type: igno
     def intercept_(self) -> Array:
         """The constant column's coefficients, zeros without one."""
         theta = self._theta
-        return theta[-1].copy() if self.fit_intercept else np.zeros(theta.shape[1])
+        return theta[-1].copy() if self._has_intercept else np.zeros(theta.shape[1])
 
     def decision_function(self, X: Any) -> Array:
         """Fitted one-hot targets; for two classes, the second's minus the first's."""

@@ -45,6 +45,22 @@ class IterateLaw:
             profile += decay(a, self.step_size, k) * start
         return np.asarray(profile)
 
+    def final_variances(self, a: Array) -> Array:
+        """Eigenvalue of Sigma_N, the covariance after all steps, where A has eigenvalue a."""
+        variance = np.zeros_like(a)
+        for steps, noise in self.schedule.segments:
+            variance = decay(a, self.step_size, steps) ** 2 * variance
+            variance += noise**2 * spread(a, self.step_size, steps)
+        return variance
+
+    @cached_property
+    def final_mean_norm(self) -> float:
+        """|m_N| within the row space."""
+        a, N = self.spectrum.eigenvalues[:, None], self.schedule.n_steps
+        mean = drift(a, self.step_size, N) * self.spectrum.cross
+        mean += decay(a, self.step_size, N) * self._start_coordinates
+        return float(np.linalg.norm(mean))
+
     @cached_property
     def variance_profile(self) -> Array:
         """Eigenvalues of Sigma_k along the eigenbasis, for all k: (r x N)."""

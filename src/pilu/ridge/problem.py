@@ -3,6 +3,7 @@
 f(theta) = sum_j |x_j'theta - y_j|^2 / 2 + alpha |theta|^2 / 2        [PILU, sec. 3.2]
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,17 +30,26 @@ class RidgeProblem:
     statistics: Statistics | None
 
     @classmethod
-    def of_source(cls, source: RowSource, alpha: float, n_outputs: int) -> "RidgeProblem":
-        """Statistics and eigenbasis by one pass over the live rows."""
-        n_live = int(source.live.sum())
-        first = next(source.blocks())[0]
-        p = first.shape[1]
-        if n_live < p:
-            blocks = list(source.blocks())
-            X, Y = (np.concatenate(part) for part in zip(*blocks, strict=True))
-            return cls(source, alpha, Spectrum.of_rows(X, Y, alpha), None)
-        statistics = Statistics.collect(source.blocks(), p, n_outputs)
-        return cls._of_statistics(source, alpha, statistics)
+    def fit(cls, source: RowSource, alpha: float, n_outputs: int) -> "RidgeProblem":
+        """The problem of rows seen for the first time, digested in the same pass."""
+        return cls._collect(source, alpha, n_outputs, source.first_blocks())
+
+    @classmethod
+    def _collect(
+        cls,
+        source: RowSource,
+        alpha: float,
+        n_outputs: int,
+        blocks: Iterator[tuple[Array, Array]],
+    ) -> "RidgeProblem":
+        n, p = int(source.live.sum()), source.n_columns
+        if n >= p:
+            return cls._of_statistics(source, alpha, Statistics.collect(blocks, p, n_outputs))
+        X, Y, filled = np.empty((n, p)), np.empty((n, n_outputs)), 0
+        for x, y in blocks:
+            X[filled : filled + len(x)], Y[filled : filled + len(x)] = x, y
+            filled += len(x)
+        return cls(source, alpha, Spectrum.of_rows(X, Y, alpha), None)
 
     @classmethod
     def _of_statistics(
@@ -55,7 +65,7 @@ class RidgeProblem:
 
     @property
     def statistics_error(self) -> float:
-        """Relative rounding error of the statistics that earlier subtractions have left."""
+        """Relative rounding error of the statistics, earlier subtractions included."""
         return 0.0 if self.statistics is None else self.statistics.error
 
     def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> "RidgeProblem":
@@ -66,7 +76,7 @@ class RidgeProblem:
             if statistics.error <= _STATISTICS_ERROR:
                 return self._of_statistics(source, self.alpha, statistics)
         # Few rows, or a deletion that cancels the digits of the rest: start from the rows.
-        return self.of_source(source, self.alpha, self.n_outputs)
+        return self._collect(source, self.alpha, self.n_outputs, source.blocks())
 
     def reading(self, source: RowSource) -> "RidgeProblem":
         """The same problem with its rows attached or detached."""

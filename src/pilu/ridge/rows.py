@@ -38,35 +38,52 @@ class RowSource:
     key: bytes = field(repr=False)
 
     @classmethod
-    def observe(cls, X: NDArray[Any], Y: Array, *, fit_intercept: bool) -> "RowSource":
-        """A source of all rows of X and Y, digested once."""
+    def of(cls, X: NDArray[Any], Y: Array, *, fit_intercept: bool) -> "RowSource":
+        """A source of all rows of X and Y, not digested yet: `first_blocks` does that."""
         n = len(X)
         blank = np.zeros((n, _DIGEST_BYTES), dtype=np.uint8)
         key = secrets.token_bytes(32)
-        source = cls(X, Y, fit_intercept, np.ones(n, dtype=bool), blank, key)
-        digests = np.concatenate([source._digest(x, y) for _, x, y in source._read()])
-        return replace(source, digests=digests)
+        return cls(X, Y, fit_intercept, np.ones(n, dtype=bool), blank, key)
+
+    @classmethod
+    def observe(cls, X: NDArray[Any], Y: Array, *, fit_intercept: bool) -> "RowSource":
+        """A source of all rows of X and Y, digested."""
+        source = cls.of(X, Y, fit_intercept=fit_intercept)
+        for _ in source.first_blocks():
+            pass
+        return source
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of a block: features, and one for the intercept."""
+        return int(self._array.shape[1]) + bool(self.fit_intercept)
 
     @property
     def n_rows(self) -> int:
         """Rows at fit, forgotten ones included."""
         return len(self.live)
 
-    @property
-    def attached(self) -> bool:
-        """Whether the rows themselves are at hand."""
-        return self.X is not None
-
-    def blocks(self) -> Iterator[tuple[Array, Array]]:
-        """Live rows in order, in blocks of bounded size."""
-        for _, x, y in self._read():
+    def first_blocks(self) -> Iterator[tuple[Array, Array]]:
+        """Live rows in blocks, digested on the way: the one pass of a fit."""
+        for rows, x, y in self._read():
+            self.digests[rows] = self._digest(x, y)
             yield x, y
 
-    def verified_blocks(self) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
-        """Positions and rows of all live rows, each block checked against its digests."""
-        for rows, x, y in self._read():
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """Live rows in order, in blocks of bounded size, checked against their digests."""
+        for _, x, y in self.numbered_blocks():
+            yield x, y
+
+    def numbered_blocks(self, width: int = 0) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
+        """The same with positions; blocks stay bounded if each row takes `width` numbers more."""
+        for rows, x, y in self._read(width):
             self._compare(rows, x, y)
             yield rows, x, y
+
+    def unchecked_blocks(self) -> Iterator[tuple[Array, Array]]:
+        """The same without the check, for passes that follow a checked one at once."""
+        for _, x, y in self._read():
+            yield x, y
 
     def take(self, rows: NDArray[np.intp]) -> tuple[Array, Array]:
         """The given live rows, checked against their digests."""
@@ -87,6 +104,8 @@ class RowSource:
         Forgotten positions are not looked at, so they may hold anything.
         """
         n_live = int(self.live.sum())
+        if len(X) != len(Y):
+            raise ValueError(f"X and y must have as many rows, got {len(X)} and {len(Y)}.")
         if len(X) == self.n_rows:
             source = replace(self, X=X, Y=Y)
         elif len(X) == n_live:
@@ -97,16 +116,20 @@ class RowSource:
                 f"all {self.n_rows} rows of the fit or the {n_live} not forgotten, in their order",
                 len(X),
             )
-        for _ in source.verified_blocks():
+        for _ in source.blocks():
             pass
         return source
 
-    def _read(self) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
+    @property
+    def _array(self) -> NDArray[Any]:
         if self.X is None:
             raise RowsNotAttached(
                 "the model was loaded without its training rows. Call model.attach(X, y) first."
             )
-        step = max(1, _BLOCK_BYTES // (8 * (self.X.shape[1] + 1)))
+        return self.X
+
+    def _read(self, width: int = 0) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
+        step = max(1, _BLOCK_BYTES // (8 * max(self.n_columns, width)))
         positions = np.flatnonzero(self.live)
         for start in range(0, len(positions), step):
             rows = positions[start : start + step]
@@ -114,17 +137,15 @@ class RowSource:
             yield rows, x, y
 
     def _select(self, rows: NDArray[np.intp]) -> tuple[Array, Array]:
-        if self.X is None or self.Y is None:
-            raise RowsNotAttached(
-                "the model was loaded without its training rows. Call model.attach(X, y) first."
-            )
-        width = self.X.shape[1]
-        x = np.ones((len(rows), width + self.fit_intercept))
+        X, Y = self._array, self.Y
+        assert Y is not None
+        width = X.shape[1]
+        x = np.ones((len(rows), self.n_columns))
         # A run of consecutive rows is read as a slice: no intermediate copy.
         whole = len(rows) > 0 and rows[-1] - rows[0] + 1 == len(rows)
         where: Any = slice(int(rows[0]), int(rows[-1]) + 1) if whole else rows
-        x[:, :width] = self.X[where]
-        return x, np.asarray(self.Y[where], dtype=np.float64)
+        x[:, :width] = X[where]
+        return x, np.asarray(Y[where], dtype=np.float64)
 
     def _digest(self, x: Array, y: Array) -> NDArray[np.uint8]:
         # Adding 0.0 makes -0.0 and 0.0 the same row.

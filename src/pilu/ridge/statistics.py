@@ -11,7 +11,7 @@ __all__ = ["Statistics"]
 
 Array = NDArray[np.float64]
 
-_SUBTRACTION_ERROR = 1e-15
+_ROUNDING = 1e-15  # of collecting, and of each subtraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,7 @@ class Statistics:
     gram: Array
     cross: Array
     target_energy: float
-    error: float = 0.0
+    error: float = _ROUNDING
 
     @classmethod
     def collect(cls, blocks: Iterable[tuple[Array, Array]], p: int, d: int) -> "Statistics":
@@ -42,7 +42,7 @@ class Statistics:
         shrink = max(
             _ratio(before, after), math.sqrt(_ratio(before * self.target_energy, after * energy))
         )
-        return Statistics(gram, cross, energy, (self.error + _SUBTRACTION_ERROR) * shrink)
+        return Statistics(gram, cross, energy, (self.error + _ROUNDING) * shrink)
 
 
 def _ratio(before: float, after: float) -> float:

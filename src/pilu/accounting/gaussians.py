@@ -1,0 +1,310 @@
+"""The hockey-stick divergence between two Gaussians, exactly.
+
+Whitened by Q's covariance, P differs from Q = N(0, I) in directions l, each repeated `counts_l`
+times, by a variance 1 + x_l and a squared mean shift a_l^2 (summed over the repetitions). With
+l = log dP/dQ, the cumulant under Q and the divergence are
+
+    log M(s) = sum_l s(s-1) a^2 / (2 D) - (count/2) (log D + (s-1) log(1+x)),   D = 1 + (1-s) x
+    delta(eps) = E_Q (e^l - e^eps)_+
+               = (1/2 pi i) int_{Re s = c} M(s) e^{-eps (s-1)} / (s (s-1)) ds,
+    1 < c < s_max = min_{x>0} (1+x)/x.
+
+The integrand is positive and log-convex on the real axis and c stands at its minimum, so nothing
+cancels. From there the path bends, s = c + b (i sinh tau + kappa (cosh tau - 1)), towards the side
+on which the integrand dies out: far away it behaves like e^{-omega s} times a power of s, with
+
+    omega = eps + sum_l a^2 / (2x) + (count/2) log(1+x),
+
+and stays under 45 degrees from the vertical, where e^{s^2 a^2 / 2} dies out too. (Excesses of
+very different size may want the other side, or none: all are tried.) Trapezoidal sums in tau then
+converge exponentially in the step. The error that is added is the difference to the
+sum over every second node, the last term for what is cut, and rounding. The result never exceeds
+the guard, which needs no quadrature:
+
+    delta <= M(s) e^{-eps (s-1)} (s-1)^(s-1) / s^s      for every real s in the strip.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu._checks import as_numbers, check_real, complaint
+
+__all__ = ["GaussianPair"]
+
+Array = NDArray[np.float64]
+
+_STEPS = (0.06, 0.03, 0.015)  # in tau, tried in turn; every second node tells the error
+_BEND = math.tan(math.radians(25))
+_MAX_NODES = 4000
+_UNIT = 2.0**-52
+_CONVERGED = 1e-10  # relative difference of the sums over all and over every second node
+_CUT = 1e-15  # relative size of the terms at which the sum may end
+_HOPELESS = 1e-6  # relative error beyond which nothing is answered
+_LEAST_LOG = -750.0
+_GROWN = 3.0  # log of the growth over the peak at which a path is given up
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianPair:
+    """Two Gaussians P and Q, reduced to what decides how well they can be told apart.
+
+    Parameters
+    ----------
+    excesses : array, > -1
+        x: variance of P over that of Q, minus one, in each direction.
+    squared_shifts : array, >= 0
+        a^2: squared distance of the means in each direction, in units of Q's deviation.
+    counts : array of int, >= 1, or int
+        How many coordinates share the direction's excess (the number of outputs d, say).
+
+    Examples
+    --------
+    Equal covariances are the Gaussian mechanism with mu = 1:
+
+    >>> pair = GaussianPair([0.0], [1.0], 1)
+    >>> round(pair.delta(1.0), 6)
+    0.126937
+    """
+
+    excesses: Array
+    squared_shifts: Array
+    counts: Array
+
+    def __post_init__(self) -> None:
+        x = np.atleast_1d(as_numbers("excesses", self.excesses))
+        a2 = np.atleast_1d(as_numbers("squared_shifts", self.squared_shifts))
+        if x.ndim != 1 or a2.shape != x.shape or not np.isfinite(x).all() or not (x > -1).all():
+            raise complaint("excesses", "finite numbers > -1, one for each shift", self.excesses)
+        if not (np.isfinite(a2) & (a2 >= 0)).all():
+            raise complaint("squared_shifts", "finite numbers >= 0", self.squared_shifts)
+        counts = np.broadcast_to(as_numbers("counts", self.counts), x.shape).copy()
+        if not ((counts >= 1) & (counts == np.floor(counts))).all():
+            raise complaint("counts", "integers >= 1", self.counts)
+        for name, value in (("excesses", x), ("squared_shifts", a2), ("counts", counts)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether P and Q are the same."""
+        return not (self.excesses.any() or self.squared_shifts.any())
+
+    def reversed(self) -> "GaussianPair":
+        """The pair with the roles of P and Q exchanged."""
+        variances = 1 + self.excesses
+        return GaussianPair(
+            -self.excesses / variances, self.squared_shifts / variances, self.counts
+        )
+
+    def without_dust(self) -> "GaussianPair":
+        """The pair with directions of rounding size left out: for searching, not for certifying."""
+        x, a2 = np.abs(self.excesses), self.squared_shifts
+        seen = (x > 1e-13 * x.max()) | (a2 > 1e-13 * a2.sum())
+        return (
+            GaussianPair(self.excesses[seen], a2[seen], self.counts[seen]) if seen.any() else self
+        )
+
+    def merged(self, limit: int) -> "GaussianPair":
+        """At most `limit` directions (if that many signs allow) that are never safer than these.
+
+        Less noise in a direction, on both sides, multiplies its x and a^2 alike and cannot make
+        the laws harder to tell apart. So directions of one sign may be brought to the largest of
+        their excesses; equal excesses then count as one direction, whose shifts add up.
+        """
+        groups = sorted(
+            zip(
+                self.excesses.tolist(),
+                self.squared_shifts.tolist(),
+                self.counts.tolist(),
+                strict=True,
+            )
+        )
+        while len(groups) > limit:
+            costs = [_merge_cost(one, two) for one, two in itertools.pairwise(groups)]
+            best = min(range(len(costs)), key=costs.__getitem__)
+            if math.isinf(costs[best]):
+                break
+            groups[best : best + 2] = [_merge(groups[best], groups[best + 1])]
+        x, a2, counts = (np.array(part) for part in zip(*groups, strict=True))
+        return GaussianPair(x, a2, counts)
+
+    def delta(self, epsilon: float) -> float:
+        """delta(epsilon) of P against Q, rounded up: P(S) <= e^eps Q(S) + delta for all S.
+
+        Raises
+        ------
+        ArithmeticError
+            Where the quadrature does not converge and the guard is no answer either.
+        """
+        epsilon = check_real("epsilon", epsilon, least=0.0)
+        log_delta = self.log_delta(epsilon)
+        return (
+            min(math.exp(log_delta) * (1 + 1e-15), 1.0)
+            if log_delta > -745
+            else (0.0 if log_delta == -math.inf else 5e-324)
+        )
+
+    def log_delta(self, epsilon: float) -> float:
+        """log delta(epsilon), rounded up; -inf where the divergence is zero."""
+        if self.is_trivial:
+            return -math.inf
+        if epsilon >= self._largest_loss():
+            return -math.inf
+        c = self._saddle(epsilon)
+        peak = float(self._log_integrand(np.array([complex(c)]), epsilon)[0].real)
+        guard = self._log_guard(c, epsilon)
+        total, error = 0.0, math.inf
+        for bend, step in itertools.product(self._bends(epsilon), _STEPS):
+            found, inaccuracy = self._quadrature(c, epsilon, peak, step, bend)
+            if found > 0 and inaccuracy < error:
+                total, error = found, inaccuracy
+            if error <= _CONVERGED * total:
+                break
+        rounding = 8 * _UNIT * (self._magnitude(c) + epsilon * (c - 1) + 20)
+        if total > 0 and error <= _HOPELESS * total:
+            return min(peak + math.log(total + error) + rounding, guard + rounding, 0.0)
+        if guard + rounding < _LEAST_LOG:  # smaller than any delta that could be asked for
+            return guard + rounding
+        raise ArithmeticError(
+            f"the divergence at epsilon={epsilon!r} could not be evaluated to {_HOPELESS:g}; it is "
+            f"at most {math.exp(min(guard + rounding, 0.0)):.3g}. Please report this."
+        )
+
+    def _largest_loss(self) -> float:
+        # With every x < 0 the log-likelihood ratio is bounded, and beyond its maximum delta is 0.
+        x, a2 = self.excesses, self.squared_shifts
+        if (x >= 0).any() and (a2[x >= 0].any() or (x > 0).any()):
+            return math.inf
+        x, a2, count = x[x < 0], a2[x < 0], self.counts[x < 0]
+        return float(np.sum(a2 / (2 * -x) - count / 2 * np.log1p(x))) * (1 + 1e-12)
+
+    def _cumulant(self, s: NDArray[np.complex128]) -> NDArray[np.complex128]:
+        x, half = self.excesses, self.counts / 2
+        z = np.multiply.outer(1 - s, x)
+        quadratic = (s * (s - 1) / 2)[..., None] * self.squared_shifts / (1 + z)
+        logs = np.log1p(z) + np.multiply.outer(s - 1, np.log1p(x))
+        values: NDArray[np.complex128] = quadratic.sum(axis=-1) - logs @ half
+        return values
+
+    def _log_integrand(self, s: NDArray[np.complex128], epsilon: float) -> NDArray[np.complex128]:
+        with np.errstate(all="ignore"):  # far out the integrand may leave the doubles
+            values: NDArray[np.complex128] = (
+                self._cumulant(s) - epsilon * (s - 1) - np.log(s) - np.log(s - 1)
+            )
+        return values
+
+    def _slope(self, s: float, epsilon: float) -> float:
+        """Derivative of the log integrand on the real axis: increasing, by convexity."""
+        x, half = self.excesses, self.counts / 2
+        with np.errstate(all="ignore"):
+            D = 1 + (1 - s) * x
+            quadratic = self.squared_shifts * ((2 * s - 1) * D + s * (s - 1) * x) / (2 * D * D)
+            logs = half * (x / D - np.log1p(x))
+            slope = float(np.sum(quadratic + logs)) - epsilon - 1 / s - 1 / (s - 1)
+        return math.inf if math.isnan(slope) else slope  # beyond the doubles: turn back
+
+    def _saddle(self, epsilon: float) -> float:
+        """A point of the strip near the minimum of the integrand.
+
+        Any c in the strip is right; near the minimum the sum is short and nothing cancels.
+        """
+        positive = self.excesses[self.excesses > 0]
+        end = float(np.min(1 / positive)) if len(positive) else math.inf  # s_max - 1
+
+        def rises(gap: float) -> bool:
+            return gap >= end or self._slope(1 + gap, epsilon) >= 0
+
+        low = high = min(1.0, end / 2)
+        while not rises(high) and high < 1e250:
+            low, high = high, 8 * high
+        while rises(low) and low > 1e-250:
+            low, high = low / 8, low
+        high = min(high, end)
+        for _ in range(60):
+            middle = math.sqrt(low) * math.sqrt(high) if high > 4 * low else (low + high) / 2
+            if rises(middle):
+                high = middle
+            else:
+                low = middle
+            if high - low < 0.05 * min(low, end - low):
+                break
+        return 1 + (low if high >= end else (low + high) / 2)
+
+    def _quadrature(
+        self, c: float, epsilon: float, peak: float, step: float, kappa: float
+    ) -> tuple[float, float]:
+        """The integral in units of e^peak, and its error."""
+        scale = self._width(c)
+        unit = step * scale / math.pi
+        total, coarse, size, last = 0.0, 0.0, 0.0, math.inf
+        for first in range(0, _MAX_NODES, 32):
+            tau = step * np.arange(first, first + 32)
+            sinh, cosh = np.sinh(tau), np.cosh(tau)
+            s = c + scale * (1j * sinh + kappa * (cosh - 1))
+            logs = self._log_integrand(s, epsilon) - peak
+            if not (logs.real < _GROWN).all():
+                return 0.0, math.inf  # the path leads uphill, or out of the doubles
+            with np.errstate(under="ignore", over="ignore"):
+                terms = np.exp(logs) * (1j * cosh + kappa * sinh)
+            if first == 0:
+                terms[0] *= 0.5
+            total += float(terms.imag.sum())
+            coarse += float(terms.imag[::2].sum())
+            size += float(np.abs(terms).sum())
+            # Terms fall at least like e^-tau once they fall: what is cut is a geometric rest.
+            last = float(np.max(np.abs(terms[-8:])))
+            if last <= _CUT * abs(total):
+                break
+        cut = last / step
+        return total * unit, (abs(total - 2 * coarse) + cut + 4 * _UNIT * size) * unit
+
+    def _bends(self, epsilon: float) -> tuple[float, ...]:
+        """Values of kappa, the likely best first."""
+        x, a2 = self.excesses, self.squared_shifts
+        moved = x != 0
+        rate = epsilon + float(
+            np.sum(a2[moved] / (2 * x[moved]) + self.counts[moved] / 2 * np.log1p(x[moved]))
+        )
+        # Where a shift is large against its excess its Gaussian decay ends the integral first.
+        gaussian = (a2[~moved] > 0).any() or (a2[moved] > 400 * x[moved] ** 2).any()
+        side = _BEND if gaussian else math.copysign(_BEND, rate)
+        return side, -side, 0.0, side / 4, -side / 4
+
+    def _magnitude(self, c: float) -> float:
+        # Size of what is summed in the cumulant: its rounding error is this many ulps.
+        x = np.abs(self.excesses)
+        D = 1 + (1 - c) * self.excesses
+        return float(np.sum(c * (c - 1) * self.squared_shifts / D + self.counts * (c - 1) * x))
+
+    def _width(self, c: float) -> float:
+        # The distance to the nearest singularity, or the Gaussian width where that is smaller.
+        x, half = self.excesses, self.counts / 2
+        D = 1 + (1 - c) * x
+        curvature = float(np.sum(self.squared_shifts * (1 + x) ** 2 / D**3 + half * (x / D) ** 2))
+        curvature += 1 / c**2 + 1 / (c - 1) ** 2
+        return 1 / math.sqrt(curvature)
+
+    def _log_guard(self, c: float, epsilon: float) -> float:
+        value = self._cumulant(np.array([complex(c)]))[0].real - epsilon * (c - 1)
+        return float(value) + (c - 1) * math.log1p(-1 / c) - math.log(c)
+
+
+_Group = tuple[float, float, float]
+
+
+def _merge(one: _Group, two: _Group) -> _Group:
+    x = max(one[0], two[0], key=abs)
+    shifts = sum(a2 * (x / y if y != 0 else 1.0) for y, a2, _ in (one, two))
+    return x, shifts * (1 + 1e-15), one[2] + two[2]
+
+
+def _merge_cost(one: _Group, two: _Group) -> float:
+    if one[0] == two[0]:
+        return 0.0
+    if one[0] * two[0] < 0 or any(y == 0 and a2 > 0 for y, a2, _ in (one, two)):
+        return math.inf
+    x, a2, count = _merge(one, two)
+    return a2 - one[1] - two[1] + count * x * x - one[2] * one[0] ** 2 - two[2] * two[0] ** 2

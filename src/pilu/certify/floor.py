@@ -1,0 +1,33 @@
+"""The least noise worth adding: below it, the parameters' rounding would swallow it.
+
+More noise is never less private, so a calibrated noise under the floor is raised to it. The floor
+is taken from the law, not from realised parameters.
+"""
+
+import math
+
+from pilu.certify.accountant import Accountant, Calibration, Request, Target
+from pilu.laws.iterates import IterateLaw
+
+__all__ = ["calibrate_with_floor", "noise_floor"]
+
+_ULPS = 2.0**12  # rounding units of the parameters that one step's noise must span
+
+
+def noise_floor(law: IterateLaw) -> float:
+    """Least sigma whose step spans `_ULPS` rounding units of parameters as large as the mean."""
+    size = law.final_mean_norm + math.sqrt(
+        float(law.final_variances(law.spectrum.eigenvalues).max())
+    )
+    return _ULPS * 2.0**-52 * size / math.sqrt(2 * law.step_size)
+
+
+def calibrate_with_floor(
+    accountant: Accountant, law: IterateLaw, request: Request, target: Target
+) -> Calibration:
+    """The accountant's calibration, with noise raised to the floor where it is below."""
+    answer = accountant.calibrate(law, request, target)
+    floor = noise_floor(law)
+    if 0.0 < answer.noise < floor:
+        return accountant.spend(law, request, floor, target)
+    return answer
