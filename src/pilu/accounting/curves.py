@@ -43,16 +43,20 @@ class PrivacyCurve:
     epsilon_error: float = 0.0
     log_tail: float = -math.inf
 
-    def log_delta(self, epsilon: float) -> float:
-        """log delta(epsilon), rounded up; 0 where nothing can be said."""
+    def log_delta(self, epsilon: float, enough: float = -math.inf) -> float:
+        """log delta(epsilon), rounded up; 0 where nothing can be said.
+
+        A cheaper upper bound will do where it is below `enough`.
+        """
         if self.pair.is_trivial and self.log_tail == -math.inf:
             return -math.inf
         if epsilon < self.epsilon_error:
             return 0.0
         at = epsilon - self.epsilon_error
-        value = self.pair.log_delta(at)
+        enough -= self.epsilon_error + 1.0  # room for the tail and for e0
+        value = self.pair.log_delta(at, enough)
         if self.both:
-            value = max(value, self.pair.reversed().log_delta(at))
+            value = max(value, self.pair.reversed().log_delta(at, enough))
         tail = self.log_tail + epsilon  # the worse direction's share
         top = max(value + self.epsilon_error, tail)
         if top == -math.inf:
@@ -66,8 +70,8 @@ class PrivacyCurve:
 
     def epsilon(self, delta: float) -> float:
         """Least epsilon, rounded up, with delta(epsilon) <= delta."""
-        target = math.log(check_probability("delta", delta))
-        return _least_epsilon(lambda e: self.log_delta(e) - target, self.epsilon_error)
+        target = math.log(check_probability("delta", delta)) - 1e-14
+        return _least_epsilon(lambda e: self.log_delta(e, target) - target, self.epsilon_error)
 
 
 def _least_epsilon(excess: Callable[[float], float], start: float) -> float:

@@ -96,7 +96,7 @@ class Exact:
                 return math.inf  # too little noise to see the laws apart from their rounding
             pair = difference.rough_pair(noise, K)
             try:
-                return PrivacyCurve(pair, both).log_delta(target.epsilon) - aim
+                return PrivacyCurve(pair, both).log_delta(target.epsilon, aim) - aim
             except ArithmeticError:
                 return math.inf  # too far apart to evaluate: more noise
 
@@ -107,7 +107,7 @@ class Exact:
         while step < 1:
             enclosure = difference.enclosure(noise, K)
             curve = self._curve(enclosure, difference.law.n_outputs, target)
-            reached = curve.log_delta(target.epsilon)
+            reached = curve.log_delta(target.epsilon, aim)
             if reached <= aim:
                 tight = reached >= aim - 1e-6  # then the target is the least epsilon, to rounding
                 epsilon = target.epsilon if tight else curve.epsilon(target.delta)
@@ -256,11 +256,14 @@ class _Difference:
             return e
         unit = self.rounding_error(noise, n_steps)
         size = math.sqrt(float(np.sum(e.squared_shifts)))
+        # An excess of rounding size is none: merging would take its ratio to others seriously.
+        dust = np.abs(e.excesses) <= unit
+        lost = float(np.linalg.norm(e.excesses[dust]))
         return Enclosure(
-            e.excesses,
+            np.where(dust, 0.0, e.excesses),
             e.squared_shifts,
             e.shift_error + unit * (1 + size),
-            e.covariance_error + unit,
+            e.covariance_error + unit + lost,
         )
 
     def _grow(self) -> None:

@@ -1,0 +1,186 @@
+"""The exact accountant against dense step-by-step laws, simulation, and the theorem."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import pilu
+from conftest import with_ones
+from oracles.pairs import output_laws, whitened
+from pilu import Exact, LangevinRidge, Theorem
+from pilu.accounting import GaussianPair
+from pilu.certify import exact as exact_module
+
+
+def dense_log_delta(model, X, Y, rows, segments, noise, K, epsilon, alpha):
+    P, Q = output_laws(with_ones(X), Y, rows, alpha, model.step_size_, segments, noise, K)
+    pair = GaussianPair(*whitened(P, Q), Y.shape[1])
+    return max(pair.log_delta(epsilon), pair.reversed().log_delta(epsilon))
+
+
+def check_noise(model, X, Y, rows, segments, *, epsilon, delta, K, alpha=1e-4):
+    """The quoted noise is enough, and 1e-6 less is not, by the dense laws."""
+    noise = model.quote([rows], epsilon=epsilon, delta=delta, n_unlearn_steps=K).noise[0]
+    problem = (model, X, Y, rows, segments)
+    assert dense_log_delta(*problem, noise, K, epsilon, alpha) <= np.log(delta) + 1e-7
+    assert dense_log_delta(*problem, noise * (1 - 3e-6), K, epsilon, alpha) > np.log(delta)
+    return noise
+
+
+@pytest.mark.parametrize("rows", [[3], [100], [1, 2, 3]])
+def test_diabetes_against_dense_laws(rows, diabetes):
+    X, y = diabetes
+    model = LangevinRidge(n_steps=200).fit(X, y)
+    noise = check_noise(model, X, y[:, None], rows, [(200, 0.01)], epsilon=1.0, delta=1e-3, K=30)
+    options = {"epsilon": 1.0, "delta": 1e-3, "n_unlearn_steps": 30}
+    assert noise < model.quote([rows], accountant="theorem", **options).noise[0] / 5
+
+
+@pytest.mark.parametrize("rows", [[3], [7], [10, 11, 12]])
+def test_digits_through_the_krylov_space(rows, digits, monkeypatch):
+    X, y = digits
+    Y = np.eye(10)[y]
+    model = LangevinRidge(n_steps=150).fit(X, Y)
+    noise = check_noise(model, X, Y, rows, [(150, 0.01)], epsilon=1.0, delta=1e-4, K=20)
+    monkeypatch.setattr(exact_module, "_DENSE_BELOW", 10**6)
+    dense = model.quote([rows], epsilon=1.0, delta=1e-4, n_unlearn_steps=20).noise[0]
+    assert noise == pytest.approx(dense, rel=1e-8 if len(rows) == 1 else 1e-5)
+
+
+def wide_problem(rng, n=400, p=120, decay=0.5):
+    X = rng.normal(size=(n, p)) * np.arange(1, p + 1) ** -decay
+    return X, X @ rng.normal(size=p) + rng.normal(size=n)
+
+
+HOSTILE = {
+    "duplicate rows": lambda X, y, rng: (np.vstack([X, X[:1]]), np.append(y, y[0]), {}),
+    "an all-zero row": lambda X, y, rng: (np.vstack([0 * X[:1], X[1:]]), y, {}),
+    "an eigenvector": lambda X, y, rng: (
+        np.vstack([3 * np.eye(X.shape[1])[0], np.hstack([0 * X[1:, :1], X[1:, 1:]])]),
+        y,
+        {"fit_intercept": False},
+    ),
+    "leverage close to 1": lambda X, y, rng: (np.vstack([50 * X[:1], X[1:]]), y, {}),
+    "an outlier": lambda X, y, rng: (np.vstack([1e4 * X[:1], X[1:]]), y, {}),
+    "more columns than rows": lambda X, y, rng: (X[:60], y[:60], {}),
+    "alpha zero": lambda X, y, rng: (X, y, {"alpha": 0.0}),
+    "one learning step": lambda X, y, rng: (X, y, {"n_steps": 1}),
+    "steep spectrum, many steps": lambda X, y, rng: (
+        X * np.arange(1, X.shape[1] + 1) ** -1.5,
+        y,
+        {"n_steps": 10_000},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize("K", [1, 40])
+def test_krylov_and_dense_agree_on_hostile_rows(case, K, rng, monkeypatch):
+    X, y, options = HOSTILE[case](*wide_problem(rng), rng)
+    model = LangevinRidge(**{"n_steps": 200, "noise": 0.02, **options}).fit(X, y)
+    request = {"epsilon": 0.8, "delta": 1e-4, "n_unlearn_steps": K}
+    noise = model.quote([0], **request).noise[0]
+    monkeypatch.setattr(exact_module, "_DENSE_BELOW", 10**6)
+    dense = model.quote([0], **request).noise[0]
+    assert noise == pytest.approx(dense, rel=1e-7)
+    assert (noise == 0) == (case == "an all-zero row" and not model.fit_intercept) or noise > 0
+
+
+def test_later_requests_see_the_whole_schedule(rng):
+    X, y = rng.normal(size=(30, 4)) * [3, 1, 0.3, 0.1], rng.normal(size=30)
+    model = LangevinRidge(alpha=0.1, n_steps=40, noise=0.1).fit(X, y)
+    first = model.unlearn([2, 5], epsilon=1.0, delta=1e-3, n_unlearn_steps=8)
+    left = np.delete(np.arange(30), [2, 5])
+    noise = model.quote([11], epsilon=1.0, delta=1e-3, n_unlearn_steps=6).noise[0]
+    problem = (model, X[left], y[left, None], [9], [(40, 0.1), (8, first.noise)])
+    assert dense_log_delta(*problem, noise, 6, 1.0, 0.1) <= np.log(1e-3) + 1e-7
+    assert dense_log_delta(*problem, noise * (1 - 1e-5), 6, 1.0, 0.1) > np.log(1e-3)
+    second = model.unlearn(11, epsilon=1.0, delta=1e-3, n_unlearn_steps=6)
+    assert model.verify(second)["total_recomputed"]
+    assert second.total_delta == pytest.approx(1e-3 + np.e * 1e-3, rel=1e-6)
+
+
+@pytest.mark.parametrize(("d", "row"), [(1, 0), (1, 3), (1, 8), (10, 0), (10, 3), (10, 8)])
+def test_simulated_log_likelihood_ratio_confirms_delta(d, row, rng):
+    X, Y = rng.normal(size=(40, 5)) * [3, 2, 1, 0.5, 0.2], 4 * rng.normal(size=(40, d))
+    model = LangevinRidge(alpha=0.1, n_steps=30, noise=0.3).fit(X, Y)
+    K, delta, epsilon, runs = 5, 0.02, 0.7, 200_000
+    noise = model.quote([row], epsilon=epsilon, delta=delta, n_unlearn_steps=K).noise[0]
+    assert noise > 0.01  # without noise the two output laws are singular in some directions
+    P, Q = output_laws(with_ones(X), Y, [row], 0.1, model.step_size_, [(30, 0.3)], noise, K)
+
+    def log_ratio(draws):
+        values = []
+        for mean, cov in (P, Q):
+            gap = np.linalg.solve(
+                np.linalg.cholesky(cov), (draws - mean).transpose(1, 0, 2).reshape(6, -1)
+            )
+            energy = np.sum(gap.reshape(6, runs, d) ** 2, axis=(0, 2))
+            values.append(-0.5 * energy - 0.5 * d * np.linalg.slogdet(cov)[1])
+        return values[0] - values[1]
+
+    def draw(mean, cov):
+        return mean + np.linalg.cholesky(cov) @ rng.normal(size=(runs, 6, d))
+
+    at_p, at_q = log_ratio(draw(*P)), log_ratio(draw(*Q))
+    forward = np.mean(at_p > epsilon) - np.exp(epsilon) * np.mean(at_q > epsilon)
+    backward = np.mean(-at_q > epsilon) - np.exp(epsilon) * np.mean(-at_p > epsilon)
+    error = 4 * np.sqrt((1 + np.exp(2 * epsilon)) * 0.1 / runs)
+    assert max(forward, backward) == pytest.approx(delta, abs=error)
+    assert error < 0.4 * delta
+
+
+def test_definition_alone_needs_no_more_noise_than_both(diabetes):
+    X, y = diabetes
+    model = LangevinRidge(n_steps=100).fit(X, y)
+    both = model.quote([5, 9], accountant=Exact()).noise
+    one = model.quote([5, 9], accountant=Exact(direction="definition")).noise
+    assert (one <= both * (1 + 1e-9)).all()
+    certificate = model.unlearn(5, accountant=Exact(direction="definition"))
+    assert certificate.scope["reverse_delta"] is None
+    assert model.verify(certificate)["epsilon_recomputed"]
+    with pytest.raises(ValueError, match="direction must be one of 'both', 'definition'"):
+        Exact(direction="backwards")
+
+
+def test_quote_of_all_rows_is_that_of_each(diabetes):
+    X, y = diabetes
+    model = LangevinRidge(n_steps=60).fit(X[:80], y[:80])
+    every = model.quote(epsilon=0.5)
+    some = model.quote([0, 33, 79], epsilon=0.5)
+    np.testing.assert_allclose(some.noise, every.noise[[0, 33, 79]], rtol=1e-9)
+    assert (every.epsilon <= 0.5).all()
+    theorem = model.quote(epsilon=0.5, accountant=Theorem())
+    assert (every.noise < theorem.noise).all()
+
+
+def test_reverse_of_calibration(diabetes):
+    X, y = diabetes
+    model = LangevinRidge(n_steps=60).fit(X, y)
+    noise = model.quote([4], epsilon=0.6).noise[0]
+    assert model.certified_epsilon(4, noise=noise) == pytest.approx(0.6, rel=1e-6)
+    assert model.certified_epsilon(4, noise=2 * noise) < 0.6
+
+
+def test_tampered_evidence_is_refused(diabetes):
+    X, y = diabetes
+    model = LangevinRidge(n_steps=60).fit(X, y)
+    certificate = model.unlearn(4)
+    assert len(certificate.evidence["directions"]) <= 16
+    assert certificate.numerical_error["epsilon"] < 1e-8
+    for changes in (
+        {"epsilon": 0.5, "epsilon_target": 0.5},
+        {"delta": 1e-6},
+        {"epsilon": 2.0, "epsilon_target": 2.0},
+    ):
+        with pytest.raises(pilu.CertificateMismatch):
+            pilu.verify(dataclasses.replace(certificate, **changes))
+    directions = [list(d) for d in certificate.evidence["directions"]]
+    directions[0][1] *= 0.5
+    evidence = {**certificate.evidence, "directions": directions}
+    forged = dataclasses.replace(
+        certificate, evidence=evidence, evidence_sha256=pilu.certify.certificate.sha256_of(evidence)
+    )
+    with pytest.raises(pilu.CertificateMismatch, match="epsilon is stated"):
+        pilu.verify(forged)
