@@ -17,9 +17,9 @@ on which the integrand dies out: far away it behaves like e^{-omega s} times a p
 
 and stays under 45 degrees from the vertical, where e^{s^2 a^2 / 2} dies out too. (Excesses of
 very different size may want the other side, or none: all are tried.) Trapezoidal sums in tau then
-converge exponentially in the step. The error that is added is the difference to the
-sum over every second node, the last term for what is cut, and rounding. The result never exceeds
-the guard, which needs no quadrature:
+converge exponentially in the step: halving it squares the relative error r. The sum over every
+second node tells r; what is added is r^{3/2}, the last term for what is cut, and rounding. The
+result never exceeds the guard, which needs no quadrature:
 
     delta <= M(s) e^{-eps (s-1)} (s-1)^(s-1) / s^s      for every real s in the strip.
 """
@@ -42,7 +42,7 @@ _BEND = math.tan(math.radians(25))
 _MAX_NODES = 3840
 _BATCH = 96
 _UNIT = 2.0**-52
-_CONVERGED = 1e-10  # relative difference of the sums over all and over every second node
+_CONVERGED = 1e-10  # relative error at which no finer step is tried
 _CUT = 1e-15  # relative size of the terms at which the sum may end
 _HOPELESS = 1e-6  # relative error beyond which nothing is answered
 _LEAST_LOG = -750.0  # log of less than any double
@@ -263,7 +263,9 @@ class GaussianPair:
             if last <= _CUT * abs(total):
                 break
         cut = last / step
-        return total * unit, (abs(total - 2 * coarse) + cut + 4 * _UNIT * size) * unit
+        relative = abs(total - 2 * coarse) / max(abs(total), 1e-300)
+        missed = abs(total) * min(relative, relative**1.5)
+        return total * unit, (missed + cut + 4 * _UNIT * size) * unit
 
     def _bends(self, epsilon: float) -> tuple[float, ...]:
         """Values of kappa, the likely best first."""

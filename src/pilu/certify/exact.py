@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
+from threadpoolctl import threadpool_limits
 
 from pilu._checks import check_choice
 from pilu.accounting.curves import PrivacyCurve, closeness
@@ -69,6 +70,14 @@ class Exact:
     def calibrate_each(self, law: IterateLaw, rows: Request, target: Target) -> tuple[Array, Array]:
         """Noise and certified epsilon of every row as a request by itself."""
         noise, epsilon = np.empty(len(rows.X)), np.empty(len(rows.X))
+        # Matrices of a few dozen rows: a second BLAS thread only costs.
+        with threadpool_limits(1, user_api="blas"):
+            self._fill_each(law, rows, target, noise, epsilon)
+        return noise, epsilon
+
+    def _fill_each(
+        self, law: IterateLaw, rows: Request, target: Target, noise: Array, epsilon: Array
+    ) -> None:
         for start in range(0, len(rows.X), _CHUNK):
             part = slice(start, start + _CHUNK)
             Z = law.coordinates(rows.X[part])
@@ -76,7 +85,6 @@ class Exact:
             for i in range(len(Z)):
                 answer = self._calibrate(_Difference(law, Z[[i]], means[[i]]), target)
                 noise[start + i], epsilon[start + i] = answer.noise, answer.epsilon
-        return noise, epsilon
 
     def spend(self, law: IterateLaw, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies."""
