@@ -108,9 +108,7 @@ class Exact:
             except ArithmeticError:
                 return math.inf  # too far apart to evaluate: more noise
 
-        noise = 0.0
-        if excess(-math.inf) > 0:
-            noise = math.exp(self._root(excess, difference, target))
+        noise = math.exp(self._root(excess, difference, target))
         step = 1e-10
         while step < 1:
             enclosure = difference.enclosure(noise, K)
@@ -128,17 +126,17 @@ class Exact:
     def _root(
         self, excess: Callable[[float], float], difference: "_Difference", target: Target
     ) -> float:
-        """Least log noise that is enough; not below the floor, under which noise is pointless."""
+        """Least log noise that is enough: -inf for none at all, else not below the floor."""
         floor = math.log(noise_floor(difference.law))
-        if excess(floor) <= 0:
-            return floor
         low = high = max(difference.likely_log_noise(target), floor)
-        step = 0.02
+        step = 0.01
         while excess(high) > 0:
             low, high, step = high, high + step, 4 * step
             if high > _LARGEST_LOG_NOISE:
                 raise ArithmeticError("no noise was found to suffice; please report this.")
         while low == high or excess(low) <= 0:
+            if low <= floor:  # under the floor noise is pointless; perhaps none is needed
+                return -math.inf if excess(-math.inf) <= 0 else floor
             low, high, step = max(low - step, floor), low, 4 * step
         return safe_root(excess, low, high, tolerance=_NOISE_TOLERANCE)
 
