@@ -146,7 +146,14 @@ class Exact:
         if pair.is_trivial:
             return PrivacyCurve(pair, both)
         log_tail = math.log(target.delta) - _LOG_REST - target.epsilon
-        error = closeness(enclosure.shift_error, enclosure.covariance_error, outputs, log_tail)
+        # The errors are in units of Q's noise; closeness wants those of P's, which may be smaller.
+        least = 0.9 * (1 + min(float(np.min(enclosure.excesses)), 0.0))
+        error = closeness(
+            enclosure.shift_error / math.sqrt(least),
+            enclosure.covariance_error / least,
+            outputs,
+            log_tail,
+        )
         return PrivacyCurve(pair.merged(_EVIDENCE_DIRECTIONS), both, error, log_tail)
 
     def _calibration(
