@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from pilu.estimators.requests import RowBook
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.rows import RowSource
 
-__all__ = ["LangevinRidgeBase", "unchanged_on_error"]
+__all__ = ["LangevinRidgeBase"]
 
 Array = NDArray[np.float64]
 
@@ -48,6 +48,35 @@ class LangevinRidgeBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
         self.fit_intercept = fit_intercept
         self.solver = solver
         self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_ids: Any = None,
+        subjects: Any = None,
+        coef_init: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from the rows of X and y.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Referred to, not copied; leave it unchanged while the model is in use.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets, or labels for a classifier.
+        sample_ids : sequence of unique hashables, optional
+            Names for `unlearn(ids=...)`; a unique pandas index serves by default.
+        subjects : sequence of hashables, optional
+            Whom each row belongs to, for `unlearn(subject=...)`.
+        coef_init : array, optional
+            Start of the chain, in the shape of `coef_`, the intercept last if it is included.
+            It must not depend on the data. Default: zeros.
+        """
+        with _unchanged_on_error(self):
+            self._fit(X, y, sample_ids, subjects, coef_init)
+        return self
 
     def _fit(
         self, X: Any, y: Any, sample_ids: Any, subjects: Any, coef_init: ArrayLike | None
@@ -152,6 +181,11 @@ class LangevinRidgeBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
     def _has_intercept(self) -> bool:
         return self._fitted.source.fit_intercept
 
+    @property
+    def _intercepts(self) -> Array:
+        theta = self._theta
+        return theta[-1].copy() if self._has_intercept else np.zeros(theta.shape[1])
+
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
         X = np.asarray(validate_data(self, X, reset=False), dtype=np.float64)
@@ -172,7 +206,7 @@ def _check_scale(name: str, values: Any) -> None:
 
 
 @contextmanager
-def unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
+def _unchanged_on_error(estimator: BaseEstimator) -> Iterator[None]:
     """Give an estimator its attributes back if the block raises, interrupts included."""
     before = dict(estimator.__dict__)
     try:

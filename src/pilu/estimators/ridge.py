@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from pilu._checks import check_choice, complaint
 from pilu.certify.accountant import Accountant
 from pilu.certify.certificate import Certificate
-from pilu.estimators.base import LangevinRidgeBase, unchanged_on_error
+from pilu.estimators.base import LangevinRidgeBase
 
 __all__ = ["LangevinRidge", "LangevinRidgeClassifier"]
 
@@ -73,34 +73,6 @@ class LangevinRidge(RegressorMixin, LangevinRidgeBase):  # type: ignore[misc]
     True
     """
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        sample_ids: Any = None,
-        subjects: Any = None,
-        coef_init: ArrayLike | None = None,
-    ) -> "LangevinRidge":
-        """Learn from the rows of X and y.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Referred to, not copied; leave it unchanged while the model is in use.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        sample_ids : sequence of unique hashables, optional
-            Names for `unlearn(ids=...)`; a unique pandas index serves by default.
-        subjects : sequence of hashables, optional
-            Whom each row belongs to, for `unlearn(subject=...)`.
-        coef_init : array, optional
-            Start of the chain, in the shape of `coef_`, the intercept last if it is included.
-            It must not depend on the data. Default: zeros.
-        """
-        with unchanged_on_error(self):
-            self._fit(X, y, sample_ids, subjects, coef_init)
-        return self
-
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         X, y = validate_data(self, X, y, dtype="numeric", multi_output=True, y_numeric=True)
         Y = np.asarray(y, dtype=np.float64)
@@ -121,9 +93,7 @@ class LangevinRidge(RegressorMixin, LangevinRidgeBase):  # type: ignore[misc]
     @property
     def intercept_(self) -> Array | float:
         """The constant column's coefficient, 0 without one."""
-        theta = self._theta
-        last = theta[-1].copy() if self._has_intercept else np.zeros(theta.shape[1])
-        return float(last[0]) if self._single_output else last
+        return float(self._intercepts[0]) if self._single_output else self._intercepts
 
     def predict(self, X: Any) -> Array:
         """Predicted targets."""
@@ -157,20 +127,6 @@ class LangevinRidgeClassifier(ClassifierMixin, LangevinRidgeBase):  # type: igno
     >>> certificate.rows
     (42,)
     """
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        sample_ids: Any = None,
-        subjects: Any = None,
-        coef_init: ArrayLike | None = None,
-    ) -> "LangevinRidgeClassifier":
-        """Learn from the rows of X and their labels y; the rest is as in `LangevinRidge.fit`."""
-        with unchanged_on_error(self):
-            self._fit(X, y, sample_ids, subjects, coef_init)
-        return self
 
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         X, y = validate_data(self, X, y, dtype="numeric")
@@ -254,8 +210,7 @@ class LangevinRidgeClassifier(ClassifierMixin, LangevinRidgeBase):  # type: igno
     @property
     def intercept_(self) -> Array:
         """The constant column's coefficients, zeros without one."""
-        theta = self._theta
-        return theta[-1].copy() if self._has_intercept else np.zeros(theta.shape[1])
+        return self._intercepts
 
     def decision_function(self, X: Any) -> Array:
         """Fitted one-hot targets; for two classes, the second's minus the first's."""

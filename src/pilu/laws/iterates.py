@@ -21,6 +21,8 @@ __all__ = ["IterateLaw"]
 
 Array = NDArray[np.float64]
 
+_KEPT_BYTES = 2**27  # of mean profiles, which every request of a law needs again
+
 
 @dataclass(frozen=True, eq=False)
 class IterateLaw:
@@ -38,6 +40,18 @@ class IterateLaw:
 
     def mean_profile(self, output: int) -> Array:
         """Coordinates of m_k in the eigenbasis for one output, for all k: (r x N)."""
+        if output in self._profiles:
+            return self._profiles[output]
+        profile = self._mean_profile(output)
+        if profile.nbytes * self.n_outputs <= _KEPT_BYTES:
+            self._profiles[output] = profile
+        return profile
+
+    @cached_property
+    def _profiles(self) -> dict[int, Array]:
+        return {}
+
+    def _mean_profile(self, output: int) -> Array:
         a, k = self.spectrum.eigenvalues[:, None], np.arange(self.schedule.n_steps)
         profile = drift(a, self.step_size, k) * self.spectrum.cross[:, output, None]
         start = self._start_coordinates[:, output, None]
