@@ -136,21 +136,29 @@ class KrylovDifference:
         shift = U @ plain.shifts
         left, sizes, right = scipy.linalg.svd(np.hstack([X, shift]), full_matrices=False)
         kept = sizes > _NEGLIGIBLE * sizes[0]
-        dropped = float(np.linalg.norm(sizes[~kept]))
         left, sizes, right = left[:, kept], sizes[kept], right[kept]
+        C, mean = self.projected.covariance, self.projected.mean
         # F^-1 left = [C F, Delta] right' / sizes, free of the division by a tiny F
-        columns = np.hstack([self.projected.covariance * F, self.projected.mean])
-        errors = self._energy_errors(noise, n_steps, columns @ right.T / sizes)
+        vectors = np.hstack([C * F, mean]) @ right.T / sizes
+        errors = self._energy_errors(noise, n_steps, vectors)
         floor = max(float(np.linalg.norm(errors * sizes)), 1e-15)
         weights = np.maximum(1.0, np.square(errors / floor))
         kappa = float(np.sqrt(np.sum(np.square(errors) / weights)))
         factors = np.sqrt((1 + kappa) * (1 + kappa * weights))
-        small = factors[:, None] * (left.T @ X @ left) * factors
-        x, turn = scipy.linalg.eigh(small, check_finite=False)
-        a2 = np.sum(np.square(turn.T @ (factors[:, None] * (left.T @ shift))), axis=1)
-        root = np.sqrt(self.least_variance)
+        core, core_shift = left.T @ X @ left, left.T @ shift
+        x, turn = scipy.linalg.eigh(factors[:, None] * core * factors, check_finite=False)
+        a2 = np.sum(np.square(turn.T @ (factors[:, None] * core_shift)), axis=1)
+        # What the kept directions leave of C and Delta, rounding included, at its own energy.
+        sizes, rest = scipy.linalg.eigh(C - vectors @ core @ vectors.T, check_finite=False)
+        lost = np.hstack([rest, mean - vectors @ core_shift])
+        energies = np.linalg.norm(F[:, None] * lost, axis=0)
+        energies += self._energy_errors(noise, n_steps, lost)
+        root = float(np.sqrt(self.least_variance))
         return Enclosure(
-            x, a2, self.mean_error / root + dropped, self.covariance_error / root**2 + 2 * dropped
+            x,
+            a2,
+            self.mean_error / root + float(np.linalg.norm(energies[len(C) :])),
+            self.covariance_error / root**2 + float(np.abs(sizes) @ energies[: len(C)] ** 2),
         )
 
     def _energy_errors(self, noise: float, n_steps: int, vectors: Array) -> Array:
