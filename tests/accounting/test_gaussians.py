@@ -75,6 +75,13 @@ def test_bounded_loss_and_identical_laws():
     assert GaussianPair([0.0, 0.0], [0.0, 0.0], 3).delta(0.0) == 0.0
 
 
+def test_laws_beyond_resolution_are_refused():
+    with pytest.raises(ArithmeticError, match="wider"):
+        GaussianPair([1e9], [1.0], 1).delta(0.5)
+    with pytest.raises(ArithmeticError, match="wider"):
+        GaussianPair([1e-10 - 1], [1.0], 1).reversed().delta(0.5)
+
+
 def test_delta_falls_with_epsilon_and_rises_with_less_noise(rng):
     for _ in range(20):
         x = rng.uniform(-0.4, 0.6, 5) * 10.0 ** rng.integers(-6, 1, 5)

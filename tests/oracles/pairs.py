@@ -33,7 +33,10 @@ def one_direction_delta(x: float, a2: float, n: int, eps: float) -> mpf:
 
 
 def contour_delta(x: Sequence[float], a2: Sequence[float], n: Sequence[int], eps: float) -> mpf:
-    """delta(eps) in 50 digits: the inversion integral on a wedge of 15 degrees."""
+    """delta(eps) in 50 digits: the inversion integral on a wedge of 15 degrees.
+
+    Not for mixes of tiny excesses with huge shifts, where the wedge leads uphill.
+    """
     with mp.workdps(50):
         xs, shifts, eps = [mpf(v) for v in x], [mpf(v) for v in a2], mpf(eps)
 

@@ -36,7 +36,7 @@ _GROWTH = (40, 64, 80, 112, 160, 240)  # dimensions of the Krylov space, tried i
 _PROJECTION_ERROR = 1e-11  # above it the space grows, or the dense form is taken
 _INFLATION = 1e-9  # of the squared shifts by whitening in the projection, likewise
 _DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
-_ROUNDING_LIMIT = 1e-10
+_ROUNDING_LIMIT = 1e-8
 _NOISE_TOLERANCE = 1e-11
 _LARGEST_LOG_NOISE = 250.0
 _EVIDENCE_DIRECTIONS = 16
@@ -90,8 +90,13 @@ class Exact:
         """What a given noise certifies."""
         difference = _Difference.of(law, request)
         enclosure = difference.enclosure(noise, target.n_unlearn_steps)
-        curve = self._curve(enclosure, law.n_outputs, target)
-        epsilon = curve.epsilon(target.delta)
+        epsilon = math.inf
+        # What is set aside for e0 depends on the epsilon that it should serve.
+        for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
+            curve = self._curve(enclosure, law.n_outputs, target._replace(epsilon=reach))
+            epsilon = curve.epsilon(target.delta)
+            if epsilon <= reach:
+                break
         return self._calibration(difference, enclosure, curve, noise, epsilon, target)
 
     def _calibrate(self, difference: "_Difference", target: Target) -> Calibration:
@@ -143,8 +148,8 @@ class Exact:
     def _curve(self, enclosure: Enclosure, outputs: int, target: Target) -> PrivacyCurve:
         pair = GaussianPair(enclosure.excesses, enclosure.squared_shifts, np.array(outputs))
         both = self.direction == "both"
-        if pair.is_trivial:
-            return PrivacyCurve(pair, both)
+        if pair.is_trivial and enclosure.shift_error == enclosure.covariance_error == 0.0:
+            return PrivacyCurve(pair, both)  # the rows are zero: the two runs are one
         log_tail = math.log(target.delta) - _LOG_REST - target.epsilon
         # The errors are in units of Q's noise; closeness wants those of P's, which may be smaller.
         least = 0.9 * (1 + min(float(np.min(enclosure.excesses)), 0.0))
@@ -200,6 +205,9 @@ class _Difference:
         self._rows, self._means = Z, means
         self._krylov: KrylovDifference | None = None
         self._dense: ChainDifference | None = None
+        self._nothing = not Z.any()  # rows of zeros leave no trace
+        if self._nothing:
+            return
         if Z.shape[1] <= _DENSE_BELOW or law.schedule.segments[-1].noise == 0.0:
             self._dense = dense_difference(law, Z, means)
         else:
@@ -228,6 +236,8 @@ class _Difference:
         """Where the squared shifts alone, a Gaussian mechanism, would meet the target."""
         aim, K = _target_mu(target.epsilon, target.delta) ** 2, target.n_unlearn_steps
         start = math.log(self.law.schedule.segments[0].noise)
+        if self._nothing:
+            return start
 
         def excess(log_noise: float) -> float:
             return math.log(self._shown.total_squared_shift(math.exp(log_noise), K) / aim + 1e-300)
@@ -239,34 +249,50 @@ class _Difference:
 
     def rough_pair(self, noise: float, n_steps: int) -> GaussianPair:
         """The pair as the projection sees it, without its error: for searching."""
+        if self._nothing:
+            return GaussianPair(np.zeros(1), np.zeros(1), np.ones(1))
         white = self._shown.whitened(noise, n_steps)
         pair = GaussianPair(white.excesses, white.squared_shifts, np.array(self.law.n_outputs))
         return pair.without_dust()
 
     def enclosure(self, noise: float, n_steps: int) -> Enclosure:
         """The pair with all errors on the safe side."""
+        if self._nothing:
+            return Enclosure(np.zeros(1), np.zeros(1), 0.0, 0.0)
+        if self.rounding_error(noise, n_steps) > _ROUNDING_LIMIT:
+            raise ArithmeticError(
+                f"with noise={noise!r} the two laws are too narrow to be told from rounding. Use "
+                "more noise."
+            )
         while self._krylov is not None and self._dense is None:
-            rough = self._krylov.projected.whitened(noise, n_steps).squared_shifts.sum()
+            raw = self._krylov.projected.whitened(noise, n_steps)
             found = self._krylov.whitened(noise, n_steps)
-            if found.squared_shifts.sum() <= rough * (1 + _INFLATION):
+            shifts = found.squared_shifts.sum() <= raw.squared_shifts.sum() * (1 + _INFLATION)
+            size = float(np.linalg.norm(raw.excesses))
+            excesses = np.linalg.norm(found.excesses) <= size * (1 + 1e-6) + 1e-9
+            if shifts and excesses:
                 return self._with_rounding(found, noise, n_steps)
             self._grow()
         assert self._dense is not None
-        if self.rounding_error(noise, n_steps) == math.inf:
-            raise ArithmeticError(
-                "without noise in the last steps the two laws cannot be compared. Use some noise."
-            )
         white = self._dense.whitened(noise, n_steps)
         found = Enclosure(white.excesses, white.squared_shifts, 0.0, 0.0)
         return self._with_rounding(found, noise, n_steps)
 
     def rounding_error(self, noise: float, n_steps: int) -> float:
         """Rounding of the whitened difference."""
-        return self._shown.rounding_error(noise, n_steps)
+        if self._nothing:
+            return 0.0
+        unit = self._shown.rounding_error(noise, n_steps)
+        if self._krylov is not None and self._krylov.coupling.size == 0:
+            # An invariant space is invariant up to the deflation tolerance, at every step.
+            unit += 2e-14 * self.law.schedule.n_steps
+        return unit
 
     def _with_rounding(self, e: Enclosure, noise: float, n_steps: int) -> Enclosure:
-        if not (e.excesses.any() or e.squared_shifts.any()):
-            return e
+        if not float(np.min(e.excesses)) > -1.0:
+            raise ArithmeticError(
+                f"with noise={noise!r} one of the two laws is degenerate. Use more noise."
+            )
         unit = self.rounding_error(noise, n_steps)
         size = math.sqrt(float(np.sum(e.squared_shifts)))
         # An excess of rounding size is none: merging would take its ratio to others seriously.

@@ -50,7 +50,9 @@ def scope_of_langevin(
 ) -> dict[str, Any]:
     """Scope of a certificate issued after Langevin unlearning."""
     reverse_delta: float | None
-    if both_directions:
+    if conditional:
+        reverse_delta = None  # the total is stated in the direction of Definition 1
+    elif both_directions:
         reverse_delta = delta
     elif slack > 0:  # the sensitivity bounds hold along the run with the rows (Theorem 1)
         reverse_delta = min(delta - slack + math.exp(min(epsilon, 700.0)) * slack, 1.0)

@@ -91,7 +91,8 @@ class ChainDifference:
             return math.inf
         covariance = float(np.max(self.variances)) / least
         shift = float(np.max(np.abs(self.mean), initial=0.0)) / math.sqrt(least)
-        return _UNIT * max(covariance, shift)
+        # An eigenvalue that is off by an ulp of the largest moves (1 - eta a)^N by N ulps.
+        return _UNIT * (max(covariance, shift) + self.law.schedule.n_steps)
 
     def whitened(self, noise: float, n_steps: int) -> Whitened:
         """The difference that is left once K steps with this noise have followed."""

@@ -76,8 +76,7 @@ class BlockLanczos:
         self.projected = grown
         left, singular, right = scipy.linalg.svd(image, full_matrices=False, check_finite=False)
         kept = singular > _DEFLATE * self.size
-        if self.basis.shape[1] + kept.sum() > len(self.w):
-            kept[:] = False
+        kept[len(self.w) - self.basis.shape[1] :] = False  # no more directions than there are
         self.coupling = singular[kept, None] * right[kept]
         self.last = left[:, kept]
         # A direction that is barely there is orthogonalised once more before it is trusted.
