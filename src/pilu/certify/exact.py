@@ -107,8 +107,8 @@ class Exact:
             noise = math.exp(log_noise)
             if difference.rounding_error(noise, K) > _ROUNDING_LIMIT:
                 return math.inf  # too little noise to see the laws apart from their rounding
-            pair = difference.rough_pair(noise, K)
             try:
+                pair = difference.rough_pair(noise, K)
                 return PrivacyCurve(pair, both).log_delta(target.epsilon, aim) - aim
             except ArithmeticError:
                 return math.inf  # too far apart to evaluate: more noise
@@ -252,6 +252,7 @@ class _Difference:
         if self._nothing:
             return GaussianPair(np.zeros(1), np.zeros(1), np.ones(1))
         white = self._shown.whitened(noise, n_steps)
+        _check_not_degenerate(white.excesses, noise)
         pair = GaussianPair(white.excesses, white.squared_shifts, np.array(self.law.n_outputs))
         return pair.without_dust()
 
@@ -289,10 +290,7 @@ class _Difference:
         return unit
 
     def _with_rounding(self, e: Enclosure, noise: float, n_steps: int) -> Enclosure:
-        if not float(np.min(e.excesses)) > -1.0:
-            raise ArithmeticError(
-                f"with noise={noise!r} one of the two laws is degenerate. Use more noise."
-            )
+        _check_not_degenerate(e.excesses, noise)
         unit = self.rounding_error(noise, n_steps)
         size = math.sqrt(float(np.sum(e.squared_shifts)))
         # An excess of rounding size is none: merging would take its ratio to others seriously.
@@ -312,6 +310,13 @@ class _Difference:
             if self._krylov.relative_error <= _PROJECTION_ERROR:
                 return
         self._dense = dense_difference(self.law, self._rows, self._means)
+
+
+def _check_not_degenerate(excesses: Array, noise: float) -> None:
+    if not float(np.min(excesses)) > -1.0:
+        raise ArithmeticError(
+            f"with noise={noise!r} one of the two laws is degenerate. Use more noise."
+        )
 
 
 @lru_cache(maxsize=64)
