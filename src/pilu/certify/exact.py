@@ -37,7 +37,8 @@ _PROJECTION_ERROR = 1e-11  # above it the space grows, or the dense form is take
 _INFLATION = 1e-9  # of the squared shifts by whitening in the projection, likewise
 _DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
 _ROUNDING_LIMIT = 1e-8
-_NOISE_TOLERANCE = 1e-11
+_NOISE_TOLERANCE = 1e-10
+_MARGIN = 3e-9  # in log delta, kept while searching for what the errors will take
 _LARGEST_LOG_NOISE = 250.0
 _EVIDENCE_DIRECTIONS = 16
 _CHUNK = 64  # rows whose residual means are formed together
@@ -109,7 +110,7 @@ class Exact:
                 return math.inf  # too little noise to see the laws apart from their rounding
             try:
                 pair = difference.rough_pair(noise, K)
-                return PrivacyCurve(pair, both).log_delta(target.epsilon, aim) - aim
+                return PrivacyCurve(pair, both).log_delta(target.epsilon, aim) - aim + _MARGIN
             except ArithmeticError:
                 return math.inf  # too far apart to evaluate: more noise
 
