@@ -8,6 +8,7 @@ is paid for in epsilon (`accounting.curves`).
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -35,6 +36,7 @@ Array = NDArray[np.float64]
 _GROWTH = (40, 64, 80, 112, 160, 240)  # dimensions of the Krylov space, tried in turn
 _PROJECTION_ERROR = 1e-11  # above it the space grows, or the dense form is taken
 _INFLATION = 1e-9  # of the squared shifts by whitening in the projection, likewise
+_EXCESS_INFLATION = 1e-4  # of the excesses, which matter to second order
 _DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
 _ROUNDING_LIMIT = 1e-8
 _NOISE_TOLERANCE = 1e-10
@@ -66,39 +68,35 @@ class Exact:
 
     def calibrate(self, law: IterateLaw, request: Request, target: Target) -> Calibration:
         """The least noise that certifies the target for one request."""
-        return self._calibrate(_Difference.of(law, request), target)
+        Z, means = _rows_in_law(law, request)
+        with _one_thread():
+            return self._calibrate(_Difference(law, Z, means), target)
 
     def calibrate_each(self, law: IterateLaw, rows: Request, target: Target) -> tuple[Array, Array]:
         """Noise and certified epsilon of every row as a request by itself."""
         noise, epsilon = np.empty(len(rows.X)), np.empty(len(rows.X))
-        # Matrices of a few dozen rows: a second BLAS thread only costs.
-        with threadpool_limits(1, user_api="blas"):
-            self._fill_each(law, rows, target, noise, epsilon)
-        return noise, epsilon
-
-    def _fill_each(
-        self, law: IterateLaw, rows: Request, target: Target, noise: Array, epsilon: Array
-    ) -> None:
         for start in range(0, len(rows.X), _CHUNK):
             part = slice(start, start + _CHUNK)
-            Z = law.coordinates(rows.X[part])
-            means = law.residual_means(Z, rows.Y[part])
-            for i in range(len(Z)):
-                answer = self._calibrate(_Difference(law, Z[[i]], means[[i]]), target)
-                noise[start + i], epsilon[start + i] = answer.noise, answer.epsilon
+            Z, means = _rows_in_law(law, Request(rows.X[part], rows.Y[part]))
+            with _one_thread():
+                for i in range(len(Z)):
+                    answer = self._calibrate(_Difference(law, Z[[i]], means[[i]]), target)
+                    noise[start + i], epsilon[start + i] = answer.noise, answer.epsilon
+        return noise, epsilon
 
     def spend(self, law: IterateLaw, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies."""
-        difference = _Difference.of(law, request)
-        enclosure = difference.enclosure(noise, target.n_unlearn_steps)
-        epsilon = math.inf
-        # What is set aside for e0 depends on the epsilon that it should serve.
-        for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
-            curve = self._curve(enclosure, law.n_outputs, target._replace(epsilon=reach))
-            epsilon = curve.epsilon(target.delta)
-            if epsilon <= reach:
-                break
-        return self._calibration(difference, enclosure, curve, noise, epsilon, target)
+        Z, means = _rows_in_law(law, request)
+        with _one_thread():
+            difference = _Difference(law, Z, means)
+            enclosure = difference.enclosure(noise, target.n_unlearn_steps)
+            # What is set aside for e0 depends on the epsilon that it should serve.
+            for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
+                curve = self._curve(enclosure, law.n_outputs, target._replace(epsilon=reach))
+                epsilon = curve.epsilon(target.delta)
+                if epsilon <= reach:
+                    break
+            return self._calibration(difference, enclosure, curve, noise, epsilon, target)
 
     def _calibrate(self, difference: "_Difference", target: Target) -> Calibration:
         K, aim = target.n_unlearn_steps, math.log(target.delta)
@@ -216,12 +214,6 @@ class _Difference:
             self._sizes = iter([size * self._lanczos.width for size in _GROWTH])
             self._grow()
 
-    @classmethod
-    def of(cls, law: IterateLaw, request: Request) -> "_Difference":
-        """From the rows of a request."""
-        Z = law.coordinates(request.X)
-        return cls(law, Z, law.residual_means(Z, request.Y))
-
     @property
     def is_dense(self) -> bool:
         """Whether the full eigenbasis had to be used."""
@@ -271,7 +263,7 @@ class _Difference:
             found = self._krylov.whitened(noise, n_steps)
             shifts = found.squared_shifts.sum() <= raw.squared_shifts.sum() * (1 + _INFLATION)
             size = float(np.linalg.norm(raw.excesses))
-            excesses = np.linalg.norm(found.excesses) <= size * (1 + 1e-6) + 1e-9
+            excesses = np.linalg.norm(found.excesses) <= size * (1 + _EXCESS_INFLATION) + 1e-9
             if shifts and excesses:
                 return self._with_rounding(found, noise, n_steps)
             self._grow()
@@ -311,6 +303,17 @@ class _Difference:
             if self._krylov.relative_error <= _PROJECTION_ERROR:
                 return
         self._dense = dense_difference(self.law, self._rows, self._means)
+
+
+def _rows_in_law(law: IterateLaw, request: Request) -> tuple[Array, Array]:
+    Z = law.coordinates(request.X)
+    return Z, law.residual_means(Z, request.Y)
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    # Matrices of a few dozen rows: a second BLAS thread only costs.
+    limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
+    return limits
 
 
 def _check_not_degenerate(excesses: Array, noise: float) -> None:
