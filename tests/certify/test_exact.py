@@ -10,7 +10,7 @@ from conftest import with_ones
 from oracles.pairs import output_laws, whitened
 from pilu import Exact, LangevinRidge, Theorem
 from pilu.accounting import GaussianPair
-from pilu.certify import exact as exact_module
+from pilu.laws import proven
 
 
 def dense_log_delta(model, X, Y, rows, segments, noise, K, epsilon, alpha):
@@ -43,7 +43,7 @@ def test_digits_through_the_krylov_space(rows, digits, monkeypatch):
     Y = np.eye(10)[y]
     model = LangevinRidge(n_steps=150).fit(X, Y)
     noise = check_noise(model, X, Y, rows, [(150, 0.01)], epsilon=1.0, delta=1e-4, K=20)
-    monkeypatch.setattr(exact_module, "_DENSE_BELOW", 10**6)
+    monkeypatch.setattr(proven, "_DENSE_BELOW", 10**6)
     dense = model.quote([rows], epsilon=1.0, delta=1e-4, n_unlearn_steps=20).noise[0]
     assert noise == pytest.approx(dense, rel=1e-8 if len(rows) == 1 else 1e-5)
 
@@ -81,7 +81,7 @@ def test_krylov_and_dense_agree_on_hostile_rows(case, K, rng, monkeypatch):
     model = LangevinRidge(**{"n_steps": 200, "noise": 0.02, **options}).fit(X, y)
     request = {"epsilon": 0.8, "delta": 1e-4, "n_unlearn_steps": K}
     noise = model.quote([0], **request).noise[0]
-    monkeypatch.setattr(exact_module, "_DENSE_BELOW", 10**6)
+    monkeypatch.setattr(proven, "_DENSE_BELOW", 10**6)
     dense = model.quote([0], **request).noise[0]
     assert noise == pytest.approx(dense, rel=1e-7)
     assert noise > 0  # the all-zero row too: the intercept's column is one

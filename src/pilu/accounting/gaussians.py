@@ -224,7 +224,10 @@ class GaussianPair:
         def rises(gap: float) -> bool:
             return gap >= end or self._slope(1 + gap, epsilon) >= 0
 
-        low = high = min(1.0, end / 2)
+        guess = min(self._gaussian_saddle(epsilon), end / 2)
+        low, high = guess / 1.02, guess * 1.02
+        if not rises(low) and rises(high):
+            return 1 + guess
         while not rises(high) and high < 1e250:
             low, high = high, 8 * high
         while rises(low) and low > 1e-250:
@@ -239,6 +242,18 @@ class GaussianPair:
             if high - low < 0.05 * min(low, end - low):
                 break
         return 1 + (low if high >= end else (low + high) / 2)
+
+    def _gaussian_saddle(self, epsilon: float) -> float:
+        """s - 1 at the minimum as if all excesses were zero: mostly close, and cheap."""
+        energy = float(np.sum(self.squared_shifts))
+        low, high = 1e-3, 1e3
+        for _ in range(14):
+            gap = math.sqrt(low * high)
+            if energy * (gap + 0.5) - epsilon - 1 / (1 + gap) - 1 / gap >= 0:
+                high = gap
+            else:
+                low = gap
+        return math.sqrt(low * high)
 
     def _quadrature(
         self, c: float, epsilon: float, peak: float, step: float, kappa: float

@@ -7,7 +7,6 @@ is paid for in epsilon (`accounting.curves`).
 """
 
 import math
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -15,32 +14,28 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
 from pilu._checks import check_choice
 from pilu.accounting.curves import PrivacyCurve, closeness
 from pilu.accounting.gaussians import GaussianPair
-from pilu.accounting.gdp import mu_from_epsilon
+from pilu.accounting.gdp import delta_from_mu, mu_from_epsilon
 from pilu.accounting.search import safe_root
 from pilu.certify.accountant import Calibration, Request, Target
 from pilu.certify.floor import noise_floor
-from pilu.laws.difference import ChainDifference, dense_difference
 from pilu.laws.iterates import IterateLaw
-from pilu.laws.krylov import BlockLanczos, Enclosure, KrylovDifference, krylov_difference
+from pilu.laws.krylov import Enclosure
+from pilu.laws.proven import ProvenDifference
 
 __all__ = ["Exact"]
 
 Array = NDArray[np.float64]
 
-_GROWTH = (40, 64, 80, 112, 160, 240)  # dimensions of the Krylov space, tried in turn
-_PROJECTION_ERROR = 1e-11  # above it the space grows, or the dense form is taken
-_INFLATION = 1e-9  # of the squared shifts by whitening in the projection, likewise
-_EXCESS_INFLATION = 1e-4  # of the excesses, which matter to second order
-_DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
-_ROUNDING_LIMIT = 1e-8
 _NOISE_TOLERANCE = 1e-10
-_MARGIN = 3e-9  # in log delta, kept while searching for what the errors will take
+_MARGIN = 1e-8  # in log delta, kept while searching for what the errors will take
+_SECANT_STEPS = 8
+_SECANT_END = 1e-5  # a step of this size leaves an error of its square
+_CLEARLY = 1e-7  # in log delta: a direction this much smaller is left out of the search
 _LARGEST_LOG_NOISE = 250.0
 _EVIDENCE_DIRECTIONS = 16
 _CHUNK = 64  # rows whose residual means are formed together
@@ -68,27 +63,31 @@ class Exact:
 
     def calibrate(self, law: IterateLaw, request: Request, target: Target) -> Calibration:
         """The least noise that certifies the target for one request."""
-        Z, means = _rows_in_law(law, request)
         with _one_thread():
-            return self._calibrate(_Difference(law, Z, means), target)
+            return self._calibrate(_difference(law, request), target)
 
     def calibrate_each(self, law: IterateLaw, rows: Request, target: Target) -> tuple[Array, Array]:
         """Noise and certified epsilon of every row as a request by itself."""
-        noise, epsilon = np.empty(len(rows.X)), np.empty(len(rows.X))
+        found = []
+        size = 0
         for start in range(0, len(rows.X), _CHUNK):
             part = slice(start, start + _CHUNK)
-            Z, means = _rows_in_law(law, Request(rows.X[part], rows.Y[part]))
+            Z = law.coordinates(rows.X[part])
+            means = law.residual_means(Z, rows.Y[part])
             with _one_thread():
                 for i in range(len(Z)):
-                    answer = self._calibrate(_Difference(law, Z[[i]], means[[i]]), target)
-                    noise[start + i], epsilon[start + i] = answer.noise, answer.epsilon
+                    # The next row most likely needs as large a space as the last.
+                    difference = ProvenDifference(law, Z[[i]], means[[i]], at_least=size)
+                    answer = self._calibrate(difference, target)
+                    size = difference.size
+                    found.append((answer.noise, answer.epsilon))
+        noise, epsilon = np.array(found).T
         return noise, epsilon
 
     def spend(self, law: IterateLaw, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies."""
-        Z, means = _rows_in_law(law, request)
         with _one_thread():
-            difference = _Difference(law, Z, means)
+            difference = _difference(law, request)
             enclosure = difference.enclosure(noise, target.n_unlearn_steps)
             # What is set aside for e0 depends on the epsilon that it should serve.
             for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
@@ -98,22 +97,11 @@ class Exact:
                     break
             return self._calibration(difference, enclosure, curve, noise, epsilon, target)
 
-    def _calibrate(self, difference: "_Difference", target: Target) -> Calibration:
+    def _calibrate(self, difference: ProvenDifference, target: Target) -> Calibration:
         K, aim = target.n_unlearn_steps, math.log(target.delta)
-        both = self.direction == "both"
-
-        def excess(log_noise: float) -> float:
-            noise = math.exp(log_noise)
-            if difference.rounding_error(noise, K) > _ROUNDING_LIMIT:
-                return math.inf  # too little noise to see the laws apart from their rounding
-            try:
-                pair = difference.rough_pair(noise, K)
-                return PrivacyCurve(pair, both).log_delta(target.epsilon, aim) - aim + _MARGIN
-            except ArithmeticError:
-                return math.inf  # too far apart to evaluate: more noise
-
-        noise = math.exp(self._root(excess, difference, target))
-        step = 1e-10
+        guess = difference.likely_log_noise(_target_mu(target.epsilon, target.delta), K)
+        noise = math.exp(_Search(difference, target, self.direction).log_noise(guess))
+        step = 1e-9
         while step < 1:
             enclosure = difference.enclosure(noise, K)
             curve = self._curve(enclosure, difference.law.n_outputs, target)
@@ -126,23 +114,6 @@ class Exact:
             noise = noise * (1 + step) if noise > 0 else noise_floor(difference.law)
             step *= 2
         raise ArithmeticError("the calibrated noise misses its target; please report this.")
-
-    def _root(
-        self, excess: Callable[[float], float], difference: "_Difference", target: Target
-    ) -> float:
-        """Least log noise that is enough: -inf for none at all, else not below the floor."""
-        floor = math.log(noise_floor(difference.law))
-        low = high = max(difference.likely_log_noise(target), floor)
-        step = 0.01
-        while excess(high) > 0:
-            low, high, step = high, high + step, 4 * step
-            if high > _LARGEST_LOG_NOISE:
-                raise ArithmeticError("no noise was found to suffice; please report this.")
-        while low == high or excess(low) <= 0:
-            if low <= floor:  # under the floor noise is pointless; perhaps none is needed
-                return -math.inf if excess(-math.inf) <= 0 else floor
-            low, high, step = max(low - step, floor), low, 4 * step
-        return safe_root(excess, low, high, tolerance=_NOISE_TOLERANCE)
 
     def _curve(self, enclosure: Enclosure, outputs: int, target: Target) -> PrivacyCurve:
         pair = GaussianPair(enclosure.excesses, enclosure.squared_shifts, np.array(outputs))
@@ -162,7 +133,7 @@ class Exact:
 
     def _calibration(
         self,
-        difference: "_Difference",
+        difference: ProvenDifference,
         enclosure: Enclosure,
         curve: PrivacyCurve,
         noise: float,
@@ -193,121 +164,88 @@ class Exact:
         )
 
 
-class _Difference:
-    """The difference of one request's two runs: projected, grown where needed, dense at last.
+class _Search:
+    """The least noise that is enough, as the projection sees it, without its error."""
 
-    `Z` are the rows in the eigenbasis (R x r), `means` their residual means (R x d x N).
-    """
+    def __init__(self, difference: ProvenDifference, target: Target, direction: str) -> None:
+        self._difference, self._target = difference, target
+        self._both = direction == "both"
+        self._reverse_only = False
 
-    def __init__(self, law: IterateLaw, Z: Array, means: Array) -> None:
-        self.law = law
-        self._rows, self._means = Z, means
-        self._krylov: KrylovDifference | None = None
-        self._dense: ChainDifference | None = None
-        self._nothing = not Z.any()  # rows of zeros leave no trace
-        if self._nothing:
-            return
-        if Z.shape[1] <= _DENSE_BELOW or law.schedule.segments[-1].noise == 0.0:
-            self._dense = dense_difference(law, Z, means)
-        else:
-            self._lanczos = BlockLanczos(law.spectrum.eigenvalues, Z.T)
-            self._sizes = iter([size * self._lanczos.width for size in _GROWTH])
-            self._grow()
+    def log_noise(self, guess: float) -> float:
+        """-inf for none at all, else not below the floor."""
+        floor = math.log(noise_floor(self._difference.law))
+        return self._by_secant(guess, floor) or self._by_bracket(max(guess, floor), floor)
 
-    @property
-    def is_dense(self) -> bool:
-        """Whether the full eigenbasis had to be used."""
-        return self._dense is not None
+    def _excess(self, log_noise: float) -> float:
+        """log delta over its target: falls with the noise."""
+        noise, K = math.exp(log_noise), self._target.n_unlearn_steps
+        aim = math.log(self._target.delta)
+        try:
+            outputs = np.array(self._difference.law.n_outputs)
+            pair = GaussianPair(*self._difference.rough(noise, K), outputs).without_dust()
+            return self._log_delta(pair, aim) - aim + _MARGIN
+        except ArithmeticError:
+            return math.inf  # too far apart to evaluate, or to tell from rounding: more noise
 
-    @property
-    def _shown(self) -> ChainDifference:
-        shown = self._dense if self._krylov is None else self._krylov.projected
-        assert shown is not None
-        return shown
+    def _log_delta(self, pair: GaussianPair, aim: float) -> float:
+        epsilon = self._target.epsilon
+        if self._reverse_only:
+            return pair.reversed().log_delta(epsilon, aim - 1)
+        forward = pair.log_delta(epsilon, aim - 1)
+        if not self._both:
+            return forward
+        backward = pair.reversed().log_delta(epsilon, aim - 1)
+        if aim - 1 < max(forward, backward) < math.inf and abs(forward - backward) > _CLEARLY:
+            # One direction leads, and will near the root; the answer is checked in both.
+            self._both, self._reverse_only = False, backward > forward
+        return max(forward, backward)
 
-    def likely_log_noise(self, target: Target) -> float:
-        """Where the squared shifts alone, a Gaussian mechanism, would meet the target."""
-        aim, K = _target_mu(target.epsilon, target.delta) ** 2, target.n_unlearn_steps
-        start = math.log(self.law.schedule.segments[0].noise)
-        if self._nothing:
-            return start
+    def _by_secant(self, guess: float, floor: float) -> float | None:
+        """The root from a good guess in two or three evaluations; None where that fails."""
+        slope = self._likely_slope(guess)
+        here, value = guess, self._excess(guess)
+        for _ in range(_SECANT_STEPS):
+            if not (math.isfinite(value) and slope < 0 and here > floor):
+                return None
+            step = -value / slope
+            if abs(step) > 1.0:
+                return None
+            there = here + step
+            if abs(step) < _SECANT_END:
+                return there if there > floor else None
+            after = self._excess(there)
+            slope = (after - value) / step
+            here, value = there, after
+        return None
 
-        def excess(log_noise: float) -> float:
-            return math.log(self._shown.total_squared_shift(math.exp(log_noise), K) / aim + 1e-300)
-
-        low, high = start - 20, start + 20
-        if excess(low) <= 0 or excess(high) > 0:
-            return start
-        return float(brentq(excess, low, high, xtol=1e-3))
-
-    def rough_pair(self, noise: float, n_steps: int) -> GaussianPair:
-        """The pair as the projection sees it, without its error: for searching."""
-        if self._nothing:
-            return GaussianPair(np.zeros(1), np.zeros(1), np.ones(1))
-        white = self._shown.whitened(noise, n_steps)
-        _check_not_degenerate(white.excesses, noise)
-        pair = GaussianPair(white.excesses, white.squared_shifts, np.array(self.law.n_outputs))
-        return pair.without_dust()
-
-    def enclosure(self, noise: float, n_steps: int) -> Enclosure:
-        """The pair with all errors on the safe side."""
-        if self._nothing:
-            return Enclosure(np.zeros(1), np.zeros(1), 0.0, 0.0)
-        if self.rounding_error(noise, n_steps) > _ROUNDING_LIMIT:
-            raise ArithmeticError(
-                f"with noise={noise!r} the two laws are too narrow to be told from rounding. Use "
-                "more noise."
-            )
-        while self._krylov is not None and self._dense is None:
-            raw = self._krylov.projected.whitened(noise, n_steps)
-            found = self._krylov.whitened(noise, n_steps)
-            shifts = found.squared_shifts.sum() <= raw.squared_shifts.sum() * (1 + _INFLATION)
-            size = float(np.linalg.norm(raw.excesses))
-            excesses = np.linalg.norm(found.excesses) <= size * (1 + _EXCESS_INFLATION) + 1e-9
-            if shifts and excesses:
-                return self._with_rounding(found, noise, n_steps)
-            self._grow()
-        assert self._dense is not None
-        white = self._dense.whitened(noise, n_steps)
-        found = Enclosure(white.excesses, white.squared_shifts, 0.0, 0.0)
-        return self._with_rounding(found, noise, n_steps)
-
-    def rounding_error(self, noise: float, n_steps: int) -> float:
-        """Rounding of the whitened difference."""
-        if self._nothing:
+    def _likely_slope(self, guess: float) -> float:
+        """d log delta / d log noise, as if the pair were a Gaussian mechanism."""
+        target, h = self._target, 1e-3
+        K = target.n_unlearn_steps
+        shift = [self._difference.squared_shift(math.exp(guess + t), K) for t in (-h, h)]
+        if not min(shift) > 0:
             return 0.0
-        unit = self._shown.rounding_error(noise, n_steps)
-        if self._krylov is not None and self._krylov.coupling.size == 0:
-            # An invariant space is invariant up to the deflation tolerance, at every step.
-            unit += 2e-14 * self.law.schedule.n_steps
-        return unit
+        rate = math.log(shift[1] / shift[0]) / (4 * h)  # of log mu
+        return rate * _log_delta_rate(target.epsilon, target.delta)
 
-    def _with_rounding(self, e: Enclosure, noise: float, n_steps: int) -> Enclosure:
-        _check_not_degenerate(e.excesses, noise)
-        unit = self.rounding_error(noise, n_steps)
-        size = math.sqrt(float(np.sum(e.squared_shifts)))
-        # An excess of rounding size is none: merging would take its ratio to others seriously.
-        dust = np.abs(e.excesses) <= unit
-        lost = float(np.linalg.norm(e.excesses[dust]))
-        return Enclosure(
-            np.where(dust, 0.0, e.excesses),
-            e.squared_shifts,
-            e.shift_error + unit * (1 + size),
-            e.covariance_error + unit + lost,
-        )
-
-    def _grow(self) -> None:
-        for size in self._sizes:
-            self._lanczos.extend(size)
-            self._krylov = krylov_difference(self.law, self._lanczos, self._means)
-            if self._krylov.relative_error <= _PROJECTION_ERROR:
-                return
-        self._dense = dense_difference(self.law, self._rows, self._means)
+    def _by_bracket(self, start: float, floor: float) -> float:
+        low = high = start
+        step = 0.01
+        while self._excess(high) > 0:
+            low, high, step = high, high + step, 4 * step
+            if high > _LARGEST_LOG_NOISE:
+                raise ArithmeticError("no noise was found to suffice; please report this.")
+        while low == high or self._excess(low) <= 0:
+            if low <= floor:  # under the floor noise is pointless; perhaps none is needed
+                return -math.inf if self._excess(-math.inf) <= 0 else floor
+            low, high, step = max(low - step, floor), low, 4 * step
+        return safe_root(self._excess, low, high, tolerance=_NOISE_TOLERANCE)
 
 
-def _rows_in_law(law: IterateLaw, request: Request) -> tuple[Array, Array]:
+def _difference(law: IterateLaw, request: Request) -> ProvenDifference:
     Z = law.coordinates(request.X)
-    return Z, law.residual_means(Z, request.Y)
+    return ProvenDifference(law, Z, law.residual_means(Z, request.Y))
 
 
 def _one_thread() -> AbstractContextManager[Any]:
@@ -316,13 +254,14 @@ def _one_thread() -> AbstractContextManager[Any]:
     return limits
 
 
-def _check_not_degenerate(excesses: Array, noise: float) -> None:
-    if not float(np.min(excesses)) > -1.0:
-        raise ArithmeticError(
-            f"with noise={noise!r} one of the two laws is degenerate. Use more noise."
-        )
-
-
 @lru_cache(maxsize=64)
 def _target_mu(epsilon: float, delta: float) -> float:
     return float(mu_from_epsilon(epsilon, delta))
+
+
+@lru_cache(maxsize=64)
+def _log_delta_rate(epsilon: float, delta: float) -> float:
+    """d log delta / d log mu of the Gaussian mechanism at the target."""
+    mu, h = _target_mu(epsilon, delta), 1e-4
+    low, high = (math.log(float(delta_from_mu(mu * (1 + t), epsilon))) for t in (-h, h))
+    return (high - low) / (2 * h)

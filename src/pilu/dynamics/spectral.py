@@ -18,7 +18,7 @@ from pilu.dynamics.entropy import GaussianSource
 from pilu.dynamics.schedule import Segment
 from pilu.ridge.spectrum import Spectrum
 
-__all__ = ["decay", "draw_after", "drift", "spread"]
+__all__ = ["decay", "decays", "draw_after", "drift", "spread"]
 
 Array = NDArray[np.float64]
 
@@ -33,6 +33,19 @@ def decay(a: Array, step_size: float, k: ArrayLike) -> Array:
         steep = np.power(np.where(small, 1.0, 1.0 - t), k)
     power: Array = np.where(small, gentle, steep)
     return power
+
+
+def decays(a: Array, step_size: float, count: int) -> Array:
+    """(1 - eta a)^k for every k < count: (len(a) x count), within 2k rounding units of each."""
+    factor = 1.0 - step_size * np.asarray(a, dtype=np.float64)[:, None]
+    powers = np.ones((len(factor), max(count, 1)))
+    known = 1
+    with np.errstate(under="ignore"):
+        while known < count:  # twice as many at a time
+            more = min(known, count - known)
+            np.multiply(powers[:, :more], factor, out=powers[:, known : known + more])
+            factor, known = factor * factor, known + more
+    return powers[:, :count]
 
 
 def drift(a: Array, step_size: float, k: ArrayLike) -> Array:

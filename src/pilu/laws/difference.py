@@ -11,10 +11,10 @@ R = sigma^2 spread_K(A') / (1 - eta A')^{2K} to both, so the whitened difference
 
     x = eig(F C F),  shift = F Delta,  F = (h(A') + R)^{-1/2},
 
-which stays well conditioned however small sigma or (1 - eta a)^K become.
+which stays well conditioned however small sigma or (1 - eta a)^K become. C is of low rank up to
+rounding: with [C, Delta] in the span of few columns U and F U = W L, all of it happens in W.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +22,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from pilu.dynamics.spectral import decay, spread
+from pilu.dynamics.spectral import decay, decays, spread
 from pilu.laws.iterates import IterateLaw
 
 __all__ = ["ChainDifference", "Whitened", "dense_difference", "mean_difference"]
@@ -30,31 +30,65 @@ __all__ = ["ChainDifference", "Whitened", "dense_difference", "mean_difference"]
 Array = NDArray[np.float64]
 
 _UNIT = 1e-15
+_NEGLIGIBLE = 1e-16  # of the variances: what rounding left of C
 
 
 @dataclass(frozen=True, eq=False)
 class Whitened:
-    """The difference in units of the retained run's noise: excesses x, directions, shifts."""
+    """The difference in units of the retained run's noise, within the span W."""
 
-    scale: Array  # F, along the eigenbasis
-    excesses: Array
-    directions: Array  # columns
-    shifts: Array  # rows, one for each direction, d columns
+    scale: Array  # L: F U = W L
+    core: Array  # F C F
+    shift: Array  # F Delta, d columns
 
-    @property
-    def squared_shifts(self) -> Array:
-        """a^2 of every direction, over all outputs."""
-        return np.asarray(np.sum(np.square(self.shifts), axis=1))
+    def principal(self) -> tuple[Array, Array]:
+        """Excesses x, and the squared shifts a^2 along their directions."""
+        x, directions = np.linalg.eigh(self.core)
+        return x, np.sum(np.square(directions.T @ self.shift), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
 class ChainDifference:
-    """Delta and C in an eigenbasis of the retained problem, or of a projection of it."""
+    """Delta and C in an eigenbasis of the retained problem, or of a projection of it.
+
+    C = span diag(sizes) span' and Delta = span mean, up to a rest of rounding size.
+    """
 
     law: IterateLaw
-    eigenvalues: Array  # of A'
-    mean: Array  # m x d
-    covariance: Array  # m x m
+    eigenvalues: Array  # of A', m of them
+    span: Array  # U, m x q
+    sizes: Array  # q
+    mean: Array  # q x d
+    covariance_rest: float  # Frobenius norm
+    mean_rest: float
+
+    @classmethod
+    def of(
+        cls, law: IterateLaw, eigenvalues: Array, mean: Array, covariance: Array
+    ) -> "ChainDifference":
+        """Reduce Delta (m x d) and C (m x m), given in the eigenbasis of A'."""
+        largest = float(np.max(law.final_variances(eigenvalues)))
+        sizes, vectors = np.linalg.eigh(covariance)
+        order = np.argsort(np.abs(sizes))
+        # The largest part of C that amounts to no more than rounding.
+        rest = np.sqrt(np.cumsum(np.square(sizes[order])))
+        dropped = int(np.searchsorted(rest, _NEGLIGIBLE * largest))
+        kept = order[dropped:]
+        span = vectors[:, kept]
+        left, lengths, _ = np.linalg.svd(mean - span @ (span.T @ mean), full_matrices=False)
+        fresh = left[:, lengths > _UNIT * float(np.linalg.norm(mean))]
+        fresh = fresh - span @ (span.T @ fresh)
+        fresh = fresh[:, np.linalg.norm(fresh, axis=0) > 0.5]  # else it was rounding of the span
+        span = np.hstack([span, np.linalg.qr(fresh)[0]])
+        return cls(
+            law,
+            eigenvalues,
+            span,
+            np.concatenate([sizes[kept], np.zeros(fresh.shape[1])]),
+            span.T @ mean,
+            float(rest[dropped - 1]) if dropped else 0.0,
+            float(np.linalg.norm(mean - span @ (span.T @ mean))),
+        )
 
     @cached_property
     def variances(self) -> Array:
@@ -79,37 +113,40 @@ class ChainDifference:
     def _kept(self) -> dict[int, Array]:
         return {}
 
+    @cached_property
+    def _squared_means(self) -> Array:
+        return np.asarray(np.sum(np.square(self.span @ self.mean), axis=1))
+
     def total_squared_shift(self, noise: float, n_steps: int) -> float:
         """|F Delta|^2, the sum of all squared shifts, without solving for the directions."""
         variances = self.variances + self.later_variances(noise, n_steps)
-        return float(np.sum(np.square(self.mean) / variances[:, None]))
+        return float(np.sum(self._squared_means / variances))
 
     def rounding_error(self, noise: float, n_steps: int) -> float:
         """What rounding of C and Delta may amount to in the whitened difference."""
         least = float(np.min(self.variances + self.later_variances(noise, n_steps)))
         if least == 0.0:
-            return math.inf
+            return np.inf
         covariance = float(np.max(self.variances)) / least
-        shift = float(np.max(np.abs(self.mean), initial=0.0)) / math.sqrt(least)
+        shift = float(np.sqrt(np.sum(self._squared_means) / least))
         # An eigenvalue that is off by an ulp of the largest moves (1 - eta a)^N by N ulps.
         return _UNIT * (max(covariance, shift) + self.law.schedule.n_steps)
 
     def whitened(self, noise: float, n_steps: int) -> Whitened:
         """The difference that is left once K steps with this noise have followed."""
-        scale = 1 / np.sqrt(self.variances + self.later_variances(noise, n_steps))
-        x, directions = scipy.linalg.eigh(
-            scale[:, None] * self.covariance * scale, check_finite=False
-        )
-        return Whitened(scale, x, directions, directions.T @ (scale[:, None] * self.mean))
+        root = np.sqrt(self.variances + self.later_variances(noise, n_steps))
+        scale = np.asarray(np.linalg.qr(self.span / root[:, None], mode="r"))
+        return Whitened(scale, (scale * self.sizes) @ scale.T, scale @ self.mean)
 
 
-def mean_difference(law: IterateLaw, eigenvalues: Array, source: Array, means: Array) -> Array:
+def mean_difference(law: IterateLaw, powers: Array, source: Array, means: Array) -> Array:
     """Delta_N = -eta sum_k (1 - eta A')^{N-1-k} X_f' u_k, where A' is diagonal.
 
-    `source` is X_f' in that basis (m x R), `means` the residual means u (R x d x N).
+    `powers` are those of 1 - eta A' (m x N at least), `source` is X_f' in that basis (m x R),
+    `means` are the residual means u (R x d x N).
     """
-    powers = decay(eigenvalues[:, None], law.step_size, np.arange(means.shape[2])[::-1])
-    total = np.zeros((len(eigenvalues), means.shape[1]))
+    powers = powers[:, means.shape[2] - 1 :: -1]
+    total = np.zeros((len(powers), means.shape[1]))
     for row, u in enumerate(means):
         total -= law.step_size * source[:, row, None] * (powers @ u.T)
     return total
@@ -117,11 +154,16 @@ def mean_difference(law: IterateLaw, eigenvalues: Array, source: Array, means: A
 
 def dense_difference(law: IterateLaw, Z: Array, means: Array) -> ChainDifference:
     """The difference in the full eigenbasis of A': exact up to rounding, O(p^3)."""
-    retained = np.diag(law.spectrum.eigenvalues) - Z.T @ Z
-    values, basis = scipy.linalg.eigh(retained, check_finite=False)
-    values = np.maximum(values, law.spectrum.alpha)  # X'X has no negative eigenvalue
-    before = law.final_variances(law.spectrum.eigenvalues)
-    covariance = basis.T @ (before[:, None] * basis)
+    full = law.spectrum.matrix()
+    before, turn = law.spectrum.eigenvalues, None
+    if not law.spectrum.is_diagonal:
+        before, turn = scipy.linalg.eigh(full, check_finite=False)
+        before = np.maximum(before, law.spectrum.alpha)  # X'X has no negative eigenvalue
+    values, basis = scipy.linalg.eigh(full - Z.T @ Z, check_finite=False)
+    values = np.maximum(values, law.spectrum.alpha)
+    turned = basis if turn is None else turn.T @ basis
+    covariance = turned.T @ (law.final_variances(before)[:, None] * turned)
     covariance[np.diag_indices_from(covariance)] -= law.final_variances(values)
-    mean = mean_difference(law, values, basis.T @ Z.T, means)
-    return ChainDifference(law, values, mean, (covariance + covariance.T) / 2)
+    powers = decays(values, law.step_size, means.shape[2])
+    mean = mean_difference(law, powers, basis.T @ Z.T, means)
+    return ChainDifference.of(law, values, mean, (covariance + covariance.T) / 2)

@@ -11,83 +11,24 @@ through the coupling B. With
     |C - Q C_m Q'|_F <=  eta |X_f| sum_n var_n sum_{i < 2n} (r_i + r'_i),
 
 var_n the noise variance of the step that n others follow. docs/exact.md derives both, and the
-whitening error of `whitening_error`.
+whitening error of `_energy_errors`.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
-from pilu.dynamics.spectral import decay, spread
+from pilu.dynamics.spectral import decay, decays, spread
 from pilu.laws.difference import ChainDifference, mean_difference
 from pilu.laws.iterates import IterateLaw
+from pilu.laws.lanczos import BlockLanczos
 
-__all__ = ["BlockLanczos", "Enclosure", "KrylovDifference", "krylov_difference"]
+__all__ = ["Enclosure", "KrylovDifference", "krylov_difference"]
 
 Array = NDArray[np.float64]
 
-_DEFLATE = 1e-14  # relative size below which a direction is rounding
-_NEGLIGIBLE = 1e-14  # relative size of what is not followed through the whitening
-
-
-class BlockLanczos:
-    """Lanczos on diag(w) from a block of vectors, fully reorthogonalised, extended on demand."""
-
-    def __init__(self, w: Array, block: Array) -> None:
-        self.w = w
-        self.size = float(np.max(w, initial=0.0))
-        left, singular, _ = scipy.linalg.svd(block, full_matrices=False, check_finite=False)
-        kept = singular > _DEFLATE * max(float(singular[0]), 1e-300)
-        self.basis = np.ascontiguousarray(left[:, kept])
-        self.first = self.basis.T @ block  # R_1
-        self.projected = np.zeros((0, 0))
-        self.last = self.basis  # the block that the next step starts from
-        self.coupling = np.zeros((0, self.basis.shape[1]))  # B
-
-    @property
-    def width(self) -> int:
-        """Independent vectors in the first block."""
-        return len(self.first)
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether the space is invariant: nothing is neglected."""
-        return bool(self.last.shape[1] == 0)
-
-    def extend(self, n_columns: int) -> None:
-        """Grow the space to at least `n_columns` dimensions, or until it is invariant."""
-        while self.projected.shape[1] < n_columns and not self.exhausted:
-            self._step()
-
-    def _step(self) -> None:
-        old, width = self.projected.shape[0], self.last.shape[1]
-        image = self.w[:, None] * self.last
-        inner = self.basis.T @ image
-        image -= self.basis @ inner
-        again = self.basis.T @ image  # the second pass keeps the basis orthogonal
-        image -= self.basis @ again
-        inner += again
-        grown = np.zeros((old + width, old + width))
-        grown[:old, :old] = self.projected
-        grown[:, old:] = inner
-        grown[old:, :] = inner.T
-        self.projected = grown
-        left, singular, right = scipy.linalg.svd(image, full_matrices=False, check_finite=False)
-        kept = singular > _DEFLATE * self.size
-        kept[len(self.w) - self.basis.shape[1] :] = False  # no more directions than there are
-        self.coupling = singular[kept, None] * right[kept]
-        self.last = left[:, kept]
-        # A direction that is barely there is orthogonalised once more before it is trusted.
-        self.last = self.last - self.basis @ (self.basis.T @ self.last)
-        if self.last.shape[1]:
-            self.last = np.linalg.qr(self.last)[0] if width > 1 else _unit(self.last)
-        self.basis = np.hstack([self.basis, self.last])
-
-
-def _unit(column: Array) -> Array:
-    return np.asarray(column / np.linalg.norm(column))
+_NEGLIGIBLE = 1e-14  # relative size of directions that are not followed through the whitening
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +43,8 @@ class Enclosure:
     squared_shifts: Array
     shift_error: float
     covariance_error: float
+    inflation: float = 0.0  # of the squared shifts, relative to their sum
+    excess_inflation: float = 0.0  # of the excesses, in Frobenius norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,75 +53,79 @@ class KrylovDifference:
 
     projected: ChainDifference
     coupling: Array  # B E_last' in the eigenbasis of T', k x m
+    powers: Array  # of 1 - eta T' in that basis, m x 2N
     mean_error: float
     covariance_error: float
-    least_variance: float  # a lower bound on the eigenvalues of Sigma'_N
 
-    @property
-    def relative_error(self) -> float:
-        """The larger of both errors, in units of the retained run's noise."""
-        root = float(np.sqrt(self.least_variance))
-        return max(self.mean_error / root, self.covariance_error / root**2)
+    def relative_errors(self, noise: float, n_steps: int) -> tuple[float, float]:
+        """Errors of mean and covariance in units of the retained run's noise."""
+        least = self._least_variance(noise, n_steps)
+        if least == 0.0:
+            return np.inf, np.inf
+        return self.mean_error / np.sqrt(least), self.covariance_error / least
 
-    def whitened(self, noise: float, n_steps: int) -> "Enclosure":
+    def _least_variance(self, noise: float, n_steps: int) -> float:
+        # h(A') is at least the last step's variance, R at least K times that of an unlearning step.
+        law = self.projected.law
+        last = law.schedule.segments[-1].noise
+        return 2 * law.step_size * (last**2 + n_steps * noise**2)
+
+    def enclosure(self, noise: float, n_steps: int) -> Enclosure:
         """The whitened difference, inflated by what whitening in the projection may miss.
 
         Directions are taken in order of importance, as left singular vectors of [X, shift]; each is
         a combination of the columns of C and Delta, so that its error can be followed back. A
         direction's noise is made smaller by the factor w (docs/exact.md), which is never safer.
         """
-        plain = self.projected.whitened(noise, n_steps)
+        shown = self.projected
+        white = shown.whitened(noise, n_steps)
         if self.coupling.size == 0:
-            return Enclosure(plain.excesses, plain.squared_shifts, 0.0, 0.0)
-        U, F = plain.directions, plain.scale
-        X = (U * plain.excesses) @ U.T
-        shift = U @ plain.shifts
-        left, sizes, right = scipy.linalg.svd(np.hstack([X, shift]), full_matrices=False)
+            return Enclosure(*white.principal(), 0.0, 0.0)
+        left, sizes, right = np.linalg.svd(
+            np.hstack([white.core, white.shift]), full_matrices=False
+        )
         kept = sizes > _NEGLIGIBLE * sizes[0]
         left, sizes, right = left[:, kept], sizes[kept], right[kept]
-        C, mean = self.projected.covariance, self.projected.mean
-        # F^-1 left = [C F, Delta] right' / sizes, free of the division by a tiny F
-        vectors = np.hstack([C * F, mean]) @ right.T / sizes
-        errors = self._energy_errors(noise, n_steps, vectors)
-        floor = max(float(np.linalg.norm(errors * sizes)), 1e-15)
-        weights = np.maximum(1.0, np.square(errors / floor))
-        kappa = float(np.sqrt(np.sum(np.square(errors) / weights)))
-        factors = np.sqrt((1 + kappa) * (1 + kappa * weights))
-        core, core_shift = left.T @ X @ left, left.T @ shift
-        x, turn = scipy.linalg.eigh(factors[:, None] * core * factors, check_finite=False)
-        a2 = np.sum(np.square(turn.T @ (factors[:, None] * core_shift)), axis=1)
-        # What the kept directions leave of C and Delta, rounding included, at its own energy.
-        sizes, rest = scipy.linalg.eigh(C - vectors @ core @ vectors.T, check_finite=False)
-        lost = np.hstack([rest, mean - vectors @ core_shift])
-        energies = np.linalg.norm(F[:, None] * lost, axis=0)
-        energies += self._energy_errors(noise, n_steps, lost)
-        root = float(np.sqrt(self.least_variance))
+        core, shift = left.T @ white.core @ left, left.T @ white.shift
+        # U vectors = F^-1 W left = U [S L', mean] right' / sizes: no division by a tiny F
+        columns = np.hstack([shown.sizes[:, None] * white.scale.T, shown.mean])
+        vectors = columns @ right.T / sizes
+        # What these directions leave of C and Delta, rounding included
+        lost, axes = np.linalg.eigh(np.diag(shown.sizes) - vectors @ core @ vectors.T)
+        axes = np.hstack([axes, shown.mean - vectors @ shift])
+        errors = self._energy_errors(noise, n_steps, shown.span @ np.hstack([vectors, axes]))
+        least = self._least_variance(noise, n_steps)
+        energies = np.linalg.norm(white.scale @ axes, axis=0) + errors[len(sizes) :]
+        energies = np.minimum(energies, np.linalg.norm(axes, axis=0) / np.sqrt(least))
+        factors = _shrinking_factors(errors[: len(sizes)], sizes)
+        x, turn = np.linalg.eigh(factors[:, None] * core * factors)
+        a2 = np.sum(np.square(turn.T @ (factors[:, None] * shift)), axis=1)
+        total = float(np.sum(np.square(white.shift)))
         return Enclosure(
             x,
             a2,
-            self.mean_error / root + float(np.linalg.norm(energies[len(C) :])),
-            self.covariance_error / root**2 + float(np.abs(sizes) @ energies[: len(C)] ** 2),
+            (self.mean_error + shown.mean_rest) / np.sqrt(least)
+            + float(np.linalg.norm(energies[len(lost) :])),
+            (self.covariance_error + shown.covariance_rest) / least
+            + float(np.abs(lost) @ energies[: len(lost)] ** 2),
+            float(np.sum(a2)) / total - 1 if total > 0 else 0.0,
+            float(np.linalg.norm(x)) - float(np.linalg.norm(white.core)),
         )
 
     def _energy_errors(self, noise: float, n_steps: int, vectors: Array) -> Array:
         """For every column c: how much more than |F c| the least noise moving Q c may cost.
 
         The noise that moves the projected chain by c is fed to the real one; what it misses is
-        corrected at the last step of each phase, at a cost that the coupling bounds.
+        corrected at the last step of a phase that is still to come, at a cost that the coupling
+        bounds.
         """
         law, a = self.projected.law, self.projected.eigenvalues
         eta, N = law.step_size, law.schedule.n_steps
         h, extra = self.projected.variances, self.projected.later_variances(noise, n_steps)
-        variances = law.schedule.variances(eta)[::-1]  # n steps follow
+        unit = np.sqrt(2 * eta) * noise
         share = 1 / (h + extra)
-        learn = self._norms(share[:, None] * vectors, 2 * N)
-        # sum_n var_n sum_{i<n} v_{n+i}: v_s counts for n with n <= s < 2n
-        ahead = np.concatenate([[0.0], np.cumsum(variances)])
-        s = np.arange(2 * N)
-        weights = ahead[np.minimum(s + 1, N)] - ahead[np.minimum(s // 2 + 1, N)]
-        error = eta * (learn @ np.maximum(weights, 0.0)) / np.sqrt(self.least_variance)
+        error = eta * (self._norms(share[:, None] * vectors, 2 * N) @ self._costs(unit**2))
         if noise > 0:
-            unit = np.sqrt(2 * eta) * noise
             shrunk = decay(a, eta, n_steps)
             dual = shrunk / (shrunk**2 * h + noise**2 * spread(a, eta, n_steps))
             s = np.arange(2 * n_steps)
@@ -189,11 +136,43 @@ class KrylovDifference:
             error += eta * self._norms(moved[:, None] * vectors, n_steps).sum(axis=1) / unit
         return np.asarray(error)
 
+    def _costs(self, later: float) -> Array:
+        """What each v_s = |B E_last' (1 - eta T')^s y|, s < 2N, adds to the error, over eta.
+
+        The step that n others follow misses M'^e times v_{2n-1-e} for every e < n, var_n times. A
+        miss with M'^e can be put right at any step that at most e others follow, or while
+        unlearning, at 1 / (that step's deviation): the noisiest of them is taken.
+        """
+        law = self.projected.law
+        N = law.schedule.n_steps
+        ahead = np.concatenate([[0.0], np.cumsum(law.schedule.variances(law.step_size)[::-1])])
+        s = np.arange(2 * N)
+        costs, best, start = np.zeros(2 * N), later, 0
+        for steps, noise in reversed(law.schedule.segments):
+            variance = 2 * law.step_size * noise**2
+            best = max(best, variance)
+            # e in [start, start + steps): n from (s + start)//2 + 1 to (s + start + steps)//2
+            first = np.minimum((s + start) // 2 + 1, N)
+            last = np.minimum(np.minimum(s, (s + start + steps) // 2) + 1, N)
+            reach = np.maximum(ahead[last] - ahead[first], 0.0)
+            costs += reach / np.sqrt(best) if best > 0 else np.where(reach > 0, np.inf, 0.0)
+            start += steps
+        return costs
+
     def _norms(self, vectors: Array, count: int) -> Array:
         """|B E_last' (1 - eta T')^s v| for every column v and s < count."""
-        a, eta = self.projected.eigenvalues, self.projected.law.step_size
-        powers = decay(a[:, None], eta, np.arange(count))
-        return _coupled_norms(self.coupling, vectors, powers)
+        powers = self.powers
+        if count > powers.shape[1]:
+            powers = decays(self.projected.eigenvalues, self.projected.law.step_size, count)
+        return _coupled_norms(self.coupling, vectors, powers[:, :count])
+
+
+def _shrinking_factors(errors: Array, sizes: Array) -> Array:
+    """How much less noise, in deviation, covers energies that are off by `errors`."""
+    floor = max(float(np.linalg.norm(errors * sizes)), 1e-15)
+    weights = np.maximum(1.0, np.square(errors / floor))
+    kappa = float(np.sqrt(np.sum(np.square(errors) / weights)))
+    return np.asarray(np.sqrt((1 + kappa) * (1 + kappa * weights)))
 
 
 def krylov_difference(law: IterateLaw, lanczos: BlockLanczos, means: Array) -> KrylovDifference:
@@ -202,26 +181,25 @@ def krylov_difference(law: IterateLaw, lanczos: BlockLanczos, means: Array) -> K
     m, k = len(T), len(lanczos.first)
     retained = T.copy()
     retained[:k, :k] -= lanczos.first @ lanczos.first.T
-    with_rows, vectors = scipy.linalg.eigh(T, check_finite=False)
-    values, basis = scipy.linalg.eigh(retained, check_finite=False)
+    with_rows, vectors = np.linalg.eigh(T)
+    values, basis = np.linalg.eigh(retained)
     values = np.maximum(values, law.spectrum.alpha)  # X'X has no negative eigenvalue
     turned = vectors.T @ basis
     covariance = turned.T @ (law.final_variances(with_rows)[:, None] * turned)
     covariance[np.diag_indices_from(covariance)] -= law.final_variances(values)
     source = basis[:k].T @ lanczos.first
-    mean = mean_difference(law, values, source, means)
-    projected = ChainDifference(law, values, mean, (covariance + covariance.T) / 2)
-    variances = law.schedule.variances(eta)[::-1]
-    width = lanczos.coupling.shape[1]
+    powers = decays(values, eta, 2 * N)
+    mean = mean_difference(law, powers, source, means)
+    projected = ChainDifference.of(law, values, mean, (covariance + covariance.T) / 2)
     if lanczos.exhausted:
-        return KrylovDifference(projected, np.zeros((0, m)), 0.0, 0.0, float(variances[0]))
+        return KrylovDifference(projected, np.zeros((0, m)), powers, 0.0, 0.0)
+    width = lanczos.coupling.shape[1]
     coupling = lanczos.coupling @ basis[m - width :]
-    steps = np.arange(2 * N)
-    g_retained = _total_norms(coupling, source, decay(values[:, None], eta, steps))
+    g_retained = _total_norms(coupling, source, powers)
     g_all = _total_norms(
         lanczos.coupling @ vectors[m - width :],
         vectors[:k].T @ lanczos.first,
-        decay(with_rows[:, None], eta, steps),
+        decays(with_rows, eta, 2 * N),
     )
     reach = np.concatenate([[0.0], np.cumsum(g_retained)])
     sizes = np.linalg.norm(means, axis=(0, 1))
@@ -229,8 +207,8 @@ def krylov_difference(law: IterateLaw, lanczos: BlockLanczos, means: Array) -> K
     r = eta * np.concatenate([[0.0], np.cumsum(g_retained + g_all)])
     doubled = np.concatenate([[0.0], np.cumsum(r)])[2 * np.arange(N)]
     size = float(np.linalg.norm(lanczos.first, 2))
-    covariance_error = eta * size * float(variances @ doubled)
-    return KrylovDifference(projected, coupling, mean_error, covariance_error, float(variances[0]))
+    covariance_error = eta * size * float(law.schedule.variances(eta)[::-1] @ doubled)
+    return KrylovDifference(projected, coupling, powers, mean_error, covariance_error)
 
 
 def _coupled_norms(coupling: Array, vectors: Array, powers: Array) -> Array:

@@ -1,6 +1,6 @@
 """The eigenbasis of A = X'X + alpha I, in which every law and every step is elementwise."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -13,15 +13,18 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """A = basis diag(eigenvalues) basis' + alpha (I - basis basis'), and X'Y in that basis.
+    """A = basis (diag(eigenvalues) - removed' removed) basis' + alpha (I - basis basis'), and X'Y.
 
     With fewer rows than columns the basis spans the row space only; on its complement A is alpha.
+    `removed` holds rows, in the basis, that were taken out since the basis was computed: as long as
+    they are few, working with them is cheaper than a new basis.
     """
 
     eigenvalues: Array
     basis: Array
     cross: Array
     alpha: float
+    removed: Array | None = None
 
     @classmethod
     def of_statistics(cls, gram: Array, cross: Array, alpha: float) -> "Spectrum":
@@ -36,6 +39,31 @@ class Spectrum:
         left, singular, right = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
         cross = singular[:, None] * (left.T @ Y)
         return cls(alpha + singular**2, np.ascontiguousarray(right.T), cross, alpha)
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether the basis is an eigenbasis of A as it stands."""
+        return self.removed is None
+
+    def without(self, X: Array, Y: Array) -> "Spectrum":
+        """The same basis with rows taken out; their values stay within."""
+        Z = X @ self.basis
+        removed = Z if self.removed is None else np.vstack([self.removed, Z])
+        return replace(self, cross=self.cross - Z.T @ Y, removed=removed)
+
+    def times(self, M: Array) -> Array:
+        """A M, within the basis."""
+        product = self.eigenvalues[:, None] * M
+        if self.removed is not None:
+            product -= self.removed.T @ (self.removed @ M)
+        return product
+
+    def matrix(self) -> Array:
+        """A itself, within the basis."""
+        matrix = np.diag(self.eigenvalues)
+        if self.removed is not None:
+            matrix -= self.removed.T @ self.removed
+        return matrix
 
     @property
     def n_parameters(self) -> int:

@@ -1,0 +1,127 @@
+"""Block Lanczos: an orthonormal basis of the space that A reaches from a few vectors.
+
+A Q = Q T + Q_+ B E_last', T block tridiagonal, Q fully reorthogonalised.
+"""
+
+import math
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from pilu.ridge.spectrum import Spectrum
+
+__all__ = ["BlockLanczos"]
+
+Array = NDArray[np.float64]
+
+_DEFLATE = 1e-14  # relative size below which a direction is rounding
+_CANCELLED = 0.5  # of a block's norm left by a pass: less, and the pass is repeated
+_ROOM = 64  # columns by which the storage grows
+
+
+class BlockLanczos:
+    """Lanczos on A, in the coordinates of its spectrum, from a block; extended on demand.
+
+    Attributes
+    ----------
+    first : array
+        R_1: the block in the basis of its own columns.
+    projected : array
+        T.
+    coupling : array
+        B: how the space leads on to the block that comes next.
+    """
+
+    def __init__(self, spectrum: Spectrum, block: Array) -> None:
+        self._spectrum = spectrum
+        self._size = float(np.max(spectrum.eigenvalues, initial=0.0))
+        left, singular, _ = scipy.linalg.svd(block, full_matrices=False, check_finite=False)
+        kept = singular > _DEFLATE * max(float(singular[0]), 1e-300)
+        self._vectors = np.empty((_ROOM, len(block)))  # a row each: rows stay where they are
+        self._used = 0
+        self._previous = np.empty((0, len(block)))
+        self._last = self._store(left[:, kept].T)
+        self.first = self._last @ block
+        self._matrix = np.zeros((_ROOM, _ROOM))
+        self.projected = self._matrix[:0, :0]
+        self.coupling = np.zeros((len(self._last), 0))
+
+    @property
+    def width(self) -> int:
+        """Independent vectors in the first block."""
+        return len(self.first)
+
+    @property
+    def basis(self) -> Array:
+        """Q, one column for each dimension of T."""
+        return self._vectors[: len(self.projected)].T
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the space is invariant: nothing is neglected."""
+        return len(self._last) == 0
+
+    def extend(self, n_columns: int) -> None:
+        """Grow the space to at least `n_columns` dimensions, or until it is invariant."""
+        while len(self.projected) < n_columns and not self.exhausted:
+            self._step()
+
+    def _step(self) -> None:
+        old, last = len(self.projected), self._last
+        image = self._spectrum.times(last.T).T
+        image -= self.coupling @ self._previous
+        inner = image @ last.T
+        inner = (inner + inner.T) / 2
+        image -= inner @ last
+        image = self._orthogonalised(image)
+        new, before = old + len(last), old - self.coupling.shape[1]
+        if new > len(self._matrix):
+            self._matrix = np.pad(self._matrix, (0, new + _ROOM - len(self._matrix)))
+        self._matrix[old:new, old:new] = inner
+        self._matrix[old:new, before:old] = self.coupling
+        self._matrix[before:old, old:new] = self.coupling.T
+        self.projected = self._matrix[:new, :new]
+        self._previous = last
+        self._last = self._store(self._next(image))
+        self.coupling = self._last @ image.T
+
+    def _orthogonalised(self, block: Array) -> Array:
+        # Against everything so far; again where little is left, for then rounding is what is left.
+        known = self._vectors[: self._used]
+        size = _norm(block)
+        while size > 0.0:
+            block = block - (block @ known.T) @ known
+            left = _norm(block)
+            if left > _CANCELLED * size or left <= _DEFLATE * self._size:
+                break
+            size = left
+        return block
+
+    def _next(self, image: Array) -> Array:
+        """An orthonormal basis of the image, directions of rounding size left out."""
+        if len(image) == 1:
+            norm = _norm(image)
+            over = norm <= _DEFLATE * self._size or self._used >= image.shape[1]
+            return image[:0] if over else image / norm
+        left, singular, _ = scipy.linalg.svd(image.T, full_matrices=False, check_finite=False)
+        kept = singular > _DEFLATE * self._size
+        kept[image.shape[1] - self._used :] = False  # no more directions than there are
+        # A direction that is barely there is orthogonalised once more before it is trusted.
+        fresh = self._orthogonalised(left[:, kept].T)
+        return np.linalg.qr(fresh.T)[0].T if len(fresh) else fresh
+
+    def _store(self, block: Array) -> Array:
+        end = self._used + len(block)
+        if end > len(self._vectors):
+            room = np.empty((max(end, len(self._vectors) + _ROOM), self._vectors.shape[1]))
+            room[: self._used] = self._vectors[: self._used]
+            self._vectors = room
+        self._vectors[self._used : end] = block
+        self._used = end
+        return self._vectors[end - len(block) : end]
+
+
+def _norm(block: Array) -> float:
+    flat = block.ravel()
+    return math.sqrt(flat @ flat)

@@ -1,0 +1,189 @@
+"""The difference of one request's two runs: projected, grown where needed, dense at last.
+
+The projection is used where its proved errors are negligible at the noise in question, else the
+space grows; past a size at which it is no longer cheaper the dense form is taken.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from pilu.laws.difference import ChainDifference, dense_difference
+from pilu.laws.iterates import IterateLaw
+from pilu.laws.krylov import Enclosure, KrylovDifference, krylov_difference
+from pilu.laws.lanczos import BlockLanczos
+
+__all__ = ["ProvenDifference"]
+
+Array = NDArray[np.float64]
+
+_GROWTH = (40, 64, 80, 112, 160, 240)  # dimensions for each row of the request, tried in turn
+_LIKELY = 64  # where to start if the problem has room for it
+_DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
+_DENSE_SHARE = 0.6  # of the parameters: so is one of which the space is most
+_PROJECTION_ERROR = 1e-11  # above it the space grows, or the dense form is taken
+_INFLATION = 1e-9  # of the squared shifts by whitening in the projection, likewise
+_EXCESS_INFLATION = 1e-4  # of the excesses, which matter to second order
+_ROUNDING_LIMIT = 1e-8
+_INVARIANCE = 2e-14  # a step's error where the space is invariant up to its deflation tolerance
+
+
+class ProvenDifference:
+    """What tells the run with some rows from the run without them, as safe or as rough as asked.
+
+    Parameters
+    ----------
+    law : IterateLaw
+    Z : array
+        The rows in the law's coordinates, R of them.
+    means : array
+        Their residual means, R x d x N.
+    at_least : int
+        Smallest projection worth trying, where that is known.
+    """
+
+    def __init__(self, law: IterateLaw, Z: Array, means: Array, *, at_least: int = 0) -> None:
+        self.law = law
+        self._rows, self._means = Z, means
+        self._krylov: KrylovDifference | None = None
+        self._dense: ChainDifference | None = None
+        self._nothing = not Z.any()  # rows of zeros leave no trace
+        if self._nothing:
+            return
+        most = _DENSE_SHARE * Z.shape[1] if Z.shape[1] > _DENSE_BELOW else 0.0
+        sizes = [s * len(Z) for s in _GROWTH if s * len(Z) <= most]
+        likely = at_least or _LIKELY * len(Z)
+        self._sizes = iter([s for s in sizes if s >= likely] or sizes)
+        self._lanczos = BlockLanczos(law.spectrum, Z.T)
+        self._grow()
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the full eigenbasis had to be used."""
+        return self._dense is not None
+
+    @property
+    def size(self) -> int:
+        """Dimensions of the projection in use; 0 without one."""
+        return 0 if self._krylov is None or self.is_dense else len(self._lanczos.projected)
+
+    def likely_log_noise(self, mu: float, n_steps: int) -> float:
+        """Where the squared shifts alone, a mu-Gaussian mechanism, would meet their target."""
+        start = math.log(self.law.schedule.segments[0].noise)
+        if self._nothing:
+            return start
+        while True:
+            guess = self._noise_of_squared_shift(mu**2, n_steps, start)
+            if self._krylov is None:
+                return guess
+            errors = self._krylov.relative_errors(math.exp(guess), n_steps)
+            if max(errors) <= _PROJECTION_ERROR:
+                return guess
+            self._grow()
+
+    def _noise_of_squared_shift(self, aim: float, n_steps: int, start: float) -> float:
+        def excess(log_noise: float) -> float:
+            return math.log(self.squared_shift(math.exp(log_noise), n_steps) / aim + 1e-300)
+
+        low, high = start - 20, start + 20
+        if excess(low) <= 0 or excess(high) > 0:
+            return start
+        return float(brentq(excess, low, high, xtol=1e-5))
+
+    def squared_shift(self, noise: float, n_steps: int) -> float:
+        """The sum of all squared shifts."""
+        return 0.0 if self._nothing else self._shown.total_squared_shift(noise, n_steps)
+
+    def rough(self, noise: float, n_steps: int) -> tuple[Array, Array]:
+        """Excesses and squared shifts as the projection sees them, without its error.
+
+        Raises
+        ------
+        ArithmeticError
+            Where the laws are too narrow to be told from rounding.
+        """
+        if self._nothing:
+            return np.zeros(1), np.zeros(1)
+        self._check_rounding(noise, n_steps)
+        x, a2 = self._shown.whitened(noise, n_steps).principal()
+        _check_not_degenerate(x, noise)
+        return x, a2
+
+    def enclosure(self, noise: float, n_steps: int) -> Enclosure:
+        """The same with all errors on the safe side."""
+        if self._nothing:
+            return Enclosure(np.zeros(1), np.zeros(1), 0.0, 0.0)
+        self._check_rounding(noise, n_steps)
+        while self._krylov is not None:
+            found = self._krylov.enclosure(noise, n_steps)
+            if self._is_tight(found, noise, n_steps):
+                return self._with_rounding(found, noise, n_steps)
+            self._grow()
+        shown = self._shown
+        least = float(np.min(shown.variances + shown.later_variances(noise, n_steps)))
+        found = Enclosure(
+            *shown.whitened(noise, n_steps).principal(),
+            shown.mean_rest / math.sqrt(least),
+            shown.covariance_rest / least,
+        )
+        return self._with_rounding(found, noise, n_steps)
+
+    def _is_tight(self, found: Enclosure, noise: float, n_steps: int) -> bool:
+        assert self._krylov is not None
+        size = float(np.linalg.norm(found.excesses))
+        return (
+            max(self._krylov.relative_errors(noise, n_steps)) <= _PROJECTION_ERROR
+            and found.inflation <= _INFLATION
+            and found.excess_inflation <= size * _EXCESS_INFLATION + 1e-9
+        )
+
+    @property
+    def _shown(self) -> ChainDifference:
+        shown = self._dense if self._krylov is None else self._krylov.projected
+        assert shown is not None
+        return shown
+
+    def _grow(self) -> None:
+        for size in self._sizes:
+            if not self._lanczos.exhausted:
+                self._lanczos.extend(size)
+                self._krylov = krylov_difference(self.law, self._lanczos, self._means)
+                return
+        self._krylov = None
+        self._dense = dense_difference(self.law, self._rows, self._means)
+
+    def _rounding_error(self, noise: float, n_steps: int) -> float:
+        unit = self._shown.rounding_error(noise, n_steps)
+        if self._krylov is not None and self._lanczos.exhausted:
+            unit += _INVARIANCE * self.law.schedule.n_steps
+        return unit
+
+    def _check_rounding(self, noise: float, n_steps: int) -> None:
+        if self._rounding_error(noise, n_steps) > _ROUNDING_LIMIT:
+            raise ArithmeticError(
+                f"with noise={noise!r} the two laws are too narrow to be told from rounding. Use "
+                "more noise."
+            )
+
+    def _with_rounding(self, e: Enclosure, noise: float, n_steps: int) -> Enclosure:
+        _check_not_degenerate(e.excesses, noise)
+        unit = self._rounding_error(noise, n_steps)
+        size = math.sqrt(float(np.sum(e.squared_shifts)))
+        # An excess of rounding size is none: merging would take its ratio to others seriously.
+        dust = np.abs(e.excesses) <= unit
+        lost = float(np.linalg.norm(e.excesses[dust]))
+        return Enclosure(
+            np.where(dust, 0.0, e.excesses),
+            e.squared_shifts,
+            e.shift_error + unit * (1 + size),
+            e.covariance_error + unit + lost,
+        )
+
+
+def _check_not_degenerate(excesses: Array, noise: float) -> None:
+    if not float(np.min(excesses)) > -1.0:
+        raise ArithmeticError(
+            f"with noise={noise!r} one of the two laws is degenerate. Use more noise."
+        )
