@@ -4,18 +4,19 @@ An accountant sees a law and the rows of a request, never the realised parameter
 a `Calibration`: the noise, the epsilon it certifies, and the evidence that recomputes it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu.laws.iterates import IterateLaw
 
-__all__ = ["Accountant", "Calibration", "Request", "Target"]
+__all__ = ["Accountant", "Calibration", "Progress", "Request", "Target"]
 
 Array = NDArray[np.float64]
+Progress = Callable[[int], object]  # told how many more rows are done
 
 
 class Request(NamedTuple):
@@ -51,6 +52,9 @@ class Calibration:
 class Accountant(Protocol):
     """A way to certify. Implementations are frozen records of their options."""
 
+    # Whether a law will do whose basis has rows taken out of it; else it is handed an eigenbasis.
+    takes_corrections: ClassVar[bool]
+
     def describe(self) -> dict[str, Any]:
         """Name and options, as they stand in a certificate."""
         ...
@@ -59,7 +63,9 @@ class Accountant(Protocol):
         """The least noise that certifies the target for one request."""
         ...
 
-    def calibrate_each(self, law: IterateLaw, rows: Request, target: Target) -> tuple[Array, Array]:
+    def calibrate_each(
+        self, law: IterateLaw, rows: Request, target: Target, progress: Progress
+    ) -> tuple[Array, Array]:
         """Noise and certified epsilon of every row as a request by itself."""
         ...
 

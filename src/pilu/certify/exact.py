@@ -7,12 +7,14 @@ is paid for in epsilon (`accounting.curves`).
 """
 
 import math
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -21,7 +23,7 @@ from pilu.accounting.curves import PrivacyCurve, closeness
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import delta_from_mu, mu_from_epsilon
 from pilu.accounting.search import safe_root
-from pilu.certify.accountant import Calibration, Request, Target
+from pilu.certify.accountant import Calibration, Progress, Request, Target
 from pilu.certify.floor import noise_floor
 from pilu.laws.iterates import IterateLaw
 from pilu.laws.krylov import Enclosure
@@ -38,7 +40,8 @@ _SECANT_END = 1e-5  # a step of this size leaves an error of its square
 _CLEARLY = 1e-7  # in log delta: a direction this much smaller is left out of the search
 _LARGEST_LOG_NOISE = 250.0
 _EVIDENCE_DIRECTIONS = 16
-_CHUNK = 64  # rows whose residual means are formed together
+_PIECE = 32  # rows that are handed to a process together
+_WORTH_PROCESSES = 256  # rows: for fewer, starting processes costs more than it saves
 _LOG_REST = 40.0  # e^-40 of delta is set aside for the event that e0 does not cover
 
 
@@ -54,6 +57,8 @@ class Exact:
 
     direction: str = "both"
 
+    takes_corrections: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_choice("direction", self.direction, ("both", "definition"))
 
@@ -64,25 +69,43 @@ class Exact:
     def calibrate(self, law: IterateLaw, request: Request, target: Target) -> Calibration:
         """The least noise that certifies the target for one request."""
         with _one_thread():
-            return self._calibrate(_difference(law, request), target)
+            return self._calibrate(_difference(law, request), target, noise_floor(law))
 
-    def calibrate_each(self, law: IterateLaw, rows: Request, target: Target) -> tuple[Array, Array]:
-        """Noise and certified epsilon of every row as a request by itself."""
+    def calibrate_each(
+        self, law: IterateLaw, rows: Request, target: Target, progress: Progress
+    ) -> tuple[Array, Array]:
+        """Noise and certified epsilon of every row as a request by itself.
+
+        Many rows go to as many processes as `joblib.parallel_config` allows.
+        """
+        floor, bare = noise_floor(law), law.without_basis()
+
+        def pieces() -> Iterator[Any]:
+            for start in range(0, len(rows.X), _PIECE):
+                Z = law.coordinates(rows.X[start : start + _PIECE])
+                means = law.residual_means(Z, rows.Y[start : start + _PIECE])
+                yield delayed(self._calibrate_piece)(bare, Z, means, target, floor)
+
+        n_jobs = None if len(rows.X) >= _WORTH_PROCESSES else 1
         found = []
-        size = 0
-        for start in range(0, len(rows.X), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            Z = law.coordinates(rows.X[part])
-            means = law.residual_means(Z, rows.Y[part])
-            with _one_thread():
-                for i in range(len(Z)):
-                    # The next row most likely needs as large a space as the last.
-                    difference = ProvenDifference(law, Z[[i]], means[[i]], at_least=size)
-                    answer = self._calibrate(difference, target)
-                    size = difference.size
-                    found.append((answer.noise, answer.epsilon))
-        noise, epsilon = np.array(found).T
+        for piece in Parallel(n_jobs, return_as="generator")(pieces()):
+            found.append(piece)
+            progress(len(piece))
+        noise, epsilon = np.concatenate(found).T
         return noise, epsilon
+
+    def _calibrate_piece(
+        self, law: IterateLaw, Z: Array, means: Array, target: Target, floor: float
+    ) -> Array:
+        found, size = [], 0
+        with _one_thread():
+            for i in range(len(Z)):
+                # The next row most likely needs as large a space as the last.
+                difference = ProvenDifference(law, Z[[i]], means[[i]], at_least=size)
+                answer = self._calibrate(difference, target, floor)
+                size = difference.size
+                found.append((answer.noise, answer.epsilon))
+        return np.array(found)
 
     def spend(self, law: IterateLaw, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies."""
@@ -97,10 +120,11 @@ class Exact:
                     break
             return self._calibration(difference, enclosure, curve, noise, epsilon, target)
 
-    def _calibrate(self, difference: ProvenDifference, target: Target) -> Calibration:
+    def _calibrate(self, difference: ProvenDifference, target: Target, floor: float) -> Calibration:
         K, aim = target.n_unlearn_steps, math.log(target.delta)
         guess = difference.likely_log_noise(_target_mu(target.epsilon, target.delta), K)
-        noise = math.exp(_Search(difference, target, self.direction).log_noise(guess))
+        search = _Search(difference, target, self.direction)
+        noise = math.exp(search.log_noise(guess, math.log(floor)))
         step = 1e-9
         while step < 1:
             enclosure = difference.enclosure(noise, K)
@@ -111,7 +135,7 @@ class Exact:
                 epsilon = target.epsilon if tight else curve.epsilon(target.delta)
                 return self._calibration(difference, enclosure, curve, noise, epsilon, target)
             # The search saw neither the projection's error nor the merging: step over them.
-            noise = noise * (1 + step) if noise > 0 else noise_floor(difference.law)
+            noise = noise * (1 + step) if noise > 0 else floor
             step *= 2
         raise ArithmeticError("the calibrated noise misses its target; please report this.")
 
@@ -172,9 +196,8 @@ class _Search:
         self._both = direction == "both"
         self._reverse_only = False
 
-    def log_noise(self, guess: float) -> float:
+    def log_noise(self, guess: float, floor: float) -> float:
         """-inf for none at all, else not below the floor."""
-        floor = math.log(noise_floor(self._difference.law))
         return self._by_secant(guess, floor) or self._by_bracket(max(guess, floor), floor)
 
     def _excess(self, log_noise: float) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from pilu.accounting.shifted import (
     later_variance,
     representable_contraction,
 )
-from pilu.certify.accountant import Calibration, Request, Target
+from pilu.certify.accountant import Calibration, Progress, Request, Target
 from pilu.certify.sensitivities import ROUNDING, RidgeSensitivities
 from pilu.laws.iterates import IterateLaw
 
@@ -48,6 +48,8 @@ class Theorem:
     strong_convexity: str = "alpha"
     group: str = "sum"
 
+    takes_corrections: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         check_probability("delta_split", self.delta_split)
         check_choice("strong_convexity", self.strong_convexity, ("alpha", "retained"))
@@ -70,7 +72,9 @@ class Theorem:
         # mu_from_epsilon has tested that its mu gives the target, so rounding may not exceed it.
         return replace(answer, epsilon=min(answer.epsilon, target.epsilon))
 
-    def calibrate_each(self, law: IterateLaw, rows: Request, target: Target) -> tuple[Array, Array]:
+    def calibrate_each(
+        self, law: IterateLaw, rows: Request, target: Target, progress: Progress
+    ) -> tuple[Array, Array]:
         """Noise and certified epsilon of every row as a request by itself."""
         chain = RidgeSensitivities(law)
         sensitivities = chain.of_each(rows, self._tail(law, target, n_rows=1))
@@ -86,6 +90,7 @@ class Theorem:
         noise *= 1 + ROUNDING
         # mu_from_epsilon has tested that its mu gives the target, so rounding may not exceed it.
         epsilon = np.asarray(epsilon_from_mu(reached, self._delta_gdp(target)))
+        progress(len(rows.X))
         return noise, np.where(reached <= mu, np.minimum(epsilon, target.epsilon), epsilon)
 
     def spend(self, law: IterateLaw, request: Request, noise: float, target: Target) -> Calibration:

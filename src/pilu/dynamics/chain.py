@@ -28,7 +28,7 @@ def _spectral(
     segment: Segment,
     gaussian: GaussianSource,
 ) -> Array:
-    return draw_after(theta, problem.spectrum, step_size, segment, gaussian)
+    return draw_after(theta, problem.corrected_spectrum, step_size, segment, gaussian)
 
 
 def _gradient(
@@ -88,6 +88,7 @@ class Chain:
 
     def redrawn(self, problem: RidgeProblem, gaussian: GaussianSource) -> "Chain":
         """Algorithm A again, on the problem without the forgotten rows."""
+        problem.consolidate()  # T steps at once, and nothing kept of the rows
         return self.learn(
             problem,
             step_size=self.step_size,

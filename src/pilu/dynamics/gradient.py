@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._progress import progress_bar
 from pilu.dynamics.entropy import GaussianSource
 from pilu.dynamics.schedule import Segment
 from pilu.ridge.rows import RowSource
@@ -43,6 +44,8 @@ def walk(
     """All steps of a segment, one after the other; the rows are checked once, before the first."""
     for _ in source.blocks():
         pass
-    for _ in range(segment.steps):
-        theta = langevin_step(theta, source, alpha, step_size, segment.noise, gaussian)
+    with progress_bar(segment.steps, what="Langevin steps", unit="step") as bar:
+        for _ in range(segment.steps):
+            theta = langevin_step(theta, source, alpha, step_size, segment.noise, gaussian)
+            bar.update()
     return theta

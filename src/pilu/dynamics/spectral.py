@@ -76,6 +76,8 @@ def draw_after(
 ) -> Array:
     """One draw of theta after a segment of Langevin steps from `theta` (p x d)."""
     V = spectrum.basis
+    if spectrum.removed is not None:
+        return np.asarray(V @ _stepped(V.T @ theta, spectrum, step_size, segment, gaussian))
     moved = V.T @ theta
     noise = gaussian.normal(theta.shape) if segment.noise > 0 else np.zeros(theta.shape)
     inside = V.T @ noise
@@ -92,6 +94,19 @@ def draw_after(
         result += decay(alpha, step_size, k) * (theta - V @ moved)
         result += segment.noise * np.sqrt(spread(alpha, step_size, k)) * (noise - V @ inside)
     return result
+
+
+def _stepped(
+    state: Array, spectrum: Spectrum, step_size: float, segment: Segment, gaussian: GaussianSource
+) -> Array:
+    # Rows taken out couple the coordinates, so the steps are taken one by one: O(p d) each. Noise
+    # that is isotropic for theta is isotropic in the basis.
+    push = step_size * spectrum.cross
+    for _ in range(segment.steps):
+        state = state - step_size * spectrum.times(state) + push
+        if segment.noise > 0:
+            state += np.sqrt(2 * step_size) * segment.noise * gaussian.normal(state.shape)
+    return state
 
 
 def _one_minus_power(a: Array, step_size: float, k: Array) -> Array:

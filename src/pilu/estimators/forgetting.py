@@ -5,10 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 import numpy as np
+from joblib import parallel_config
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from pilu._checks import check_choice, check_integer, check_probability, check_real, complaint
+from pilu._progress import progress_bar
 from pilu.accounting.composition import Spent
 from pilu.certify.accountant import Accountant, Request, Target
 from pilu.certify.certificate import Certificate, sha256_of_parameters
@@ -24,10 +26,13 @@ from pilu.estimators.requests import RowBook, live_rows
 from pilu.exceptions import CertificateMismatch
 from pilu.laws.iterates import IterateLaw
 from pilu.ridge.rows import RowSource
+from pilu.ridge.spectrum import Spectrum
 
 __all__ = ["Fitted", "ForgettingMixin"]
 
 Array = NDArray[np.float64]
+
+_FEW = 8  # requests that are quoted without a new eigenbasis and the mean of every coordinate
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +52,18 @@ class Fitted:
 
     @property
     def law(self) -> IterateLaw:
-        """The law of the run without any forgotten row."""
+        """The law of the run without any forgotten row, in an eigenbasis."""
+        return self._law_in(self.chain.problem.spectrum)
+
+    def law_for(self, accountant: Accountant) -> IterateLaw:
+        """The same, in the cheapest form that the accountant takes."""
+        if getattr(accountant, "takes_corrections", False):
+            return self._law_in(self.chain.problem.corrected_spectrum)
+        return self.law
+
+    def _law_in(self, spectrum: Spectrum) -> IterateLaw:
         chain = self.chain
-        return IterateLaw(chain.problem.spectrum, chain.step_size, chain.schedule, chain.start)
+        return IterateLaw(spectrum, chain.step_size, chain.schedule, chain.start)
 
 
 class ForgettingMixin:
@@ -107,6 +121,7 @@ class ForgettingMixin:
         delta: float | None = None,
         n_unlearn_steps: int = 80,
         accountant: str | Accountant = "exact",
+        n_jobs: int = -1,
     ) -> Quote:
         """What forgetting would cost; nothing is changed.
 
@@ -122,6 +137,8 @@ class ForgettingMixin:
             None is 1/n, n the number of rows at fit.
         n_unlearn_steps : int >= 1
         accountant : str or accountant object
+        n_jobs : int
+            Processes for many rows under the exact accountant, -1 for one on each core.
 
         Returns
         -------
@@ -132,19 +149,14 @@ class ForgettingMixin:
             self._target(epsilon, delta, n_unlearn_steps),
             resolve_accountant(accountant),
         )
-        source, law = self._fitted.source, self._fitted.law
+        source = self._fitted.source
         if requests is None:
             found = [np.array([r]) for r in np.flatnonzero(source.live)]
-            parts = [
-                judge.calibrate_each(law, Request(x, y), target)
-                for _, x, y in source.numbered_blocks(width=4 * law.schedule.n_steps)
-            ]
-            noise, reached = (np.concatenate(part) for part in zip(*parts, strict=True))
-            floor = noise_floor(law)
-            noise = np.where((noise > 0) & (noise < floor), floor, noise)
+            noise, reached = self._quote_all(target, judge, n_jobs)
         else:
             listed = list(requests) if _is_many(requests) else [requests]
             found = [live_rows(source.live, request) for request in listed]
+            law = self._fitted.law_for(judge) if len(found) <= _FEW else self._fitted.law.prepared()
             answers = [
                 calibrate_with_floor(judge, law, Request(*source.take(r)), target) for r in found
             ]
@@ -153,6 +165,19 @@ class ForgettingMixin:
         groups = tuple(tuple(int(r) for r in rows) for rows in found)
         deltas = np.full(len(groups), target.delta)
         return Quote(groups, noise, reached, deltas, target.n_unlearn_steps, judge.describe())
+
+    def _quote_all(self, target: Target, judge: Accountant, n_jobs: int) -> tuple[Array, Array]:
+        source, law = self._fitted.source, self._fitted.law
+        parts = []
+        with (
+            parallel_config(n_jobs=_check_n_jobs(n_jobs)),
+            progress_bar(int(source.live.sum()), what="quoting", unit="row") as bar,
+        ):
+            for _, x, y in source.numbered_blocks(width=4 * law.schedule.n_steps):
+                parts.append(judge.calibrate_each(law, Request(x, y), target, bar.update))
+        noise, reached = (np.concatenate(part) for part in zip(*parts, strict=True))
+        floor = noise_floor(law)
+        return np.where((noise > 0) & (noise < floor), floor, noise), reached
 
     def certified_epsilon(
         self,
@@ -182,7 +207,7 @@ class ForgettingMixin:
         source = self._fitted.source
         request = Request(*source.take(live_rows(source.live, rows)))
         judge = resolve_accountant(accountant)
-        return judge.spend(self._fitted.law, request, noise, target).epsilon
+        return judge.spend(self._fitted.law_for(judge), request, noise, target).epsilon
 
     def unlearn(
         self,
@@ -232,7 +257,8 @@ class ForgettingMixin:
     ) -> Certificate:
         before = self._fitted
         request = Request(*before.source.take(rows))
-        calibration = calibrate_with_floor(accountant, before.law, request, target)
+        law = before.law_for(accountant)
+        calibration = calibrate_with_floor(accountant, law, request, target)
         gaussian = self._gaussian(stream=before.n_requests + 1)
         chain = before.chain.forgetting(
             before.chain.problem.without(rows, *request),
@@ -295,6 +321,20 @@ class ForgettingMixin:
             )
         return {**checks, "parameters_checked": True}
 
+    def consolidate(self) -> Any:
+        """Bring statistics and eigenbasis up to date, so that nothing of forgotten rows is held.
+
+        The last few forgotten rows stay in memory as a correction, because a new eigenbasis for
+        every request would be slow. Pickling, copying and a redraw do this by themselves.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        self._fitted.chain.problem.consolidate()
+        return self
+
     def attach(self, X: Any, y: Any) -> Any:
         """Give a loaded model its training rows back.
 
@@ -321,6 +361,12 @@ def _is_many(requests: Any) -> TypeGuard[Iterable[Any]]:
     if isinstance(requests, np.ndarray):
         return requests.ndim > 0
     return isinstance(requests, Iterable) and not isinstance(requests, str)
+
+
+def _check_n_jobs(n_jobs: Any) -> int:
+    if n_jobs == 0 or isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer):
+        raise complaint("n_jobs", "an integer other than 0", n_jobs, "-1 takes every core.")
+    return int(n_jobs)
 
 
 def _check_delta(delta: Any) -> float:

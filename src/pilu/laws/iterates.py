@@ -7,7 +7,7 @@ requests"), so the mean is that of noiseless descent and only the covariance see
     x'theta_k - y ~ N(u_k, v_k I_d),  u_k = x'm_k - y,  v_k = x'Sigma_k x   [PILU, Thm 1(i)]
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,12 +21,17 @@ __all__ = ["IterateLaw"]
 
 Array = NDArray[np.float64]
 
+_FEW = 8  # rows whose means are walked rather than read off a profile
 _KEPT_BYTES = 2**27  # of mean profiles, which every request of a law needs again
 
 
 @dataclass(frozen=True, eq=False)
 class IterateLaw:
-    """The law of every iterate of a chain on one problem, from a fixed start (p x d)."""
+    """The law of every iterate of a chain on one problem, from a fixed start (p x d).
+
+    Where the spectrum has rows taken out of its basis, residual means and what follows from the
+    schedule alone are there; profiles need an eigenbasis.
+    """
 
     spectrum: Spectrum
     step_size: float
@@ -43,9 +48,14 @@ class IterateLaw:
         if output in self._profiles:
             return self._profiles[output]
         profile = self._mean_profile(output)
-        if profile.nbytes * self.n_outputs <= _KEPT_BYTES:
+        if self._keeps_profiles:
             self._profiles[output] = profile
         return profile
+
+    @property
+    def _keeps_profiles(self) -> bool:
+        size = 8 * len(self.spectrum.eigenvalues) * self.schedule.n_steps
+        return size * self.n_outputs <= _KEPT_BYTES
 
     @cached_property
     def _profiles(self) -> dict[int, Array]:
@@ -58,6 +68,13 @@ class IterateLaw:
         if start.any():
             profile += decay(a, self.step_size, k) * start
         return np.asarray(profile)
+
+    def prepared(self) -> "IterateLaw":
+        """The same law with its mean profiles at hand, for many requests to come."""
+        if self._keeps_profiles:
+            for output in range(self.n_outputs):
+                self.mean_profile(output)
+        return self
 
     def final_variances(self, a: Array) -> Array:
         """Eigenvalue of Sigma_N, the covariance after all steps, where A has eigenvalue a."""
@@ -111,9 +128,34 @@ class IterateLaw:
 
     def residual_means(self, Z: Array, Y: Array) -> Array:
         """u_k itself: (n x d x N)."""
+        few = len(Z) <= _FEW and not self._profiles
+        if few or not self.spectrum.is_diagonal or not self._keeps_profiles:
+            return self._walked_residual_means(Z, Y)
         return np.stack(
             [Z @ self.mean_profile(t) - Y[:, t, None] for t in range(self.n_outputs)], axis=1
         )
+
+    def _walked_residual_means(self, Z: Array, Y: Array) -> Array:
+        # Step by step: for a few rows that is less work than the mean of every coordinate, and it
+        # takes rows out of the basis on the way.
+        spectrum, eta = self.spectrum, self.step_size
+        removed = np.empty((0, Z.shape[1])) if spectrum.removed is None else spectrum.removed
+        watched, lift = np.vstack([removed, Z]), eta * removed.T
+        factor, push = 1 - eta * spectrum.eigenvalues[:, None], eta * spectrum.cross
+        seen = np.empty((self.schedule.n_steps, len(watched), self.n_outputs))
+        m = self._start_coordinates.copy()
+        for scores in seen:
+            np.matmul(watched, m, out=scores)
+            m *= factor
+            m += push
+            if len(removed):
+                m += lift @ scores[: len(removed)]
+        return np.moveaxis(seen[:, len(removed) :], 0, 2) - Y[:, :, None]
+
+    def without_basis(self) -> "IterateLaw":
+        """The law for rows whose coordinates and residual means are known: light to send."""
+        spectrum = replace(self.spectrum, basis=np.empty((0, self.spectrum.basis.shape[1])))
+        return replace(self, spectrum=spectrum, start=np.empty((0, self.n_outputs)))
 
     def residual_variances(self, Z: Array) -> Array:
         """v_k of rows with coordinates Z, for all k: (n x N)."""

@@ -1,10 +1,14 @@
 """Ridge regression on the rows that are left: rows, statistics and eigenbasis kept together.
 
 f(theta) = sum_j |x_j'theta - y_j|^2 / 2 + alpha |theta|^2 / 2        [PILU, sec. 3.2]
+
+Taking out a few rows leaves the eigenbasis as it is: they stand beside it as a low-rank correction,
+until there are too many of them or somebody asks for the eigenbasis or the statistics themselves.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +22,35 @@ __all__ = ["RidgeProblem"]
 Array = NDArray[np.float64]
 
 _STATISTICS_ERROR = 1e-12  # past it, subtracting rows gives way to a fresh pass over what is left
+_MOST_PENDING = 32  # rows in a correction
+_COLUMNS_FOR_EACH = 32  # a new eigenbasis of fewer columns is cheaper than a correction
 
 
 @dataclass(frozen=True, eq=False)
-class RidgeProblem:
-    """An immutable problem; forgetting rows gives a new one."""
+class _Known:
+    """Statistics and eigenbasis of one moment, and the rows taken out since."""
 
-    source: RowSource
-    alpha: float
-    spectrum: Spectrum
     statistics: Statistics | None
+    spectrum: Spectrum
+    pending: tuple[Array, Array] | None = None
+
+    def with_pending(self, x: Array, y: Array) -> tuple[Array, Array]:
+        if self.pending is None:
+            return x, y
+        return np.vstack([self.pending[0], x]), np.vstack([self.pending[1], y])
+
+
+class RidgeProblem:
+    """Immutable in what it means; forgetting rows gives a new problem.
+
+    Inside, the correction gives way to a new eigenbasis on demand (`consolidate`). It holds the
+    values of rows already forgotten, so it is never pickled or copied.
+    """
+
+    def __init__(self, source: RowSource, alpha: float, known: _Known) -> None:
+        self.source = source
+        self.alpha = alpha
+        self._known = known
 
     @classmethod
     def fit(cls, source: RowSource, alpha: float, n_outputs: int) -> "RidgeProblem":
@@ -49,35 +72,76 @@ class RidgeProblem:
         for x, y in blocks:
             X[filled : filled + len(x)], Y[filled : filled + len(x)] = x, y
             filled += len(x)
-        return cls(source, alpha, Spectrum.of_rows(X, Y, alpha), None)
+        return cls(source, alpha, _Known(None, Spectrum.of_rows(X, Y, alpha)))
 
     @classmethod
     def _of_statistics(
         cls, source: RowSource, alpha: float, statistics: Statistics
     ) -> "RidgeProblem":
         spectrum = Spectrum.of_statistics(statistics.gram, statistics.cross, alpha)
-        return cls(source, alpha, spectrum, statistics)
+        return cls(source, alpha, _Known(statistics, spectrum))
 
     @property
     def n_outputs(self) -> int:
         """Columns of theta, d."""
-        return int(self.spectrum.cross.shape[1])
+        return int(self._known.spectrum.cross.shape[1])
 
     @property
     def statistics_error(self) -> float:
-        """Relative rounding error of the statistics, earlier subtractions included."""
-        return 0.0 if self.statistics is None else self.statistics.error
+        """Relative rounding error of the statistics, all subtractions included."""
+        known = self._known
+        if known.statistics is None:
+            return 0.0
+        if known.pending is None:
+            return known.statistics.error
+        return known.statistics.error_without(*known.pending)
+
+    @property
+    def corrected_spectrum(self) -> Spectrum:
+        """The eigenbasis of some moment, with rows taken out since: cheap to have and to use."""
+        return self._known.spectrum
+
+    @property
+    def spectrum(self) -> Spectrum:
+        """The eigenbasis of the problem as it stands."""
+        self.consolidate()
+        return self._known.spectrum
+
+    @property
+    def statistics(self) -> Statistics | None:
+        """X'X and X'Y of the rows that are left; None where there are fewer rows than columns."""
+        self.consolidate()
+        return self._known.statistics
+
+    def consolidate(self) -> None:
+        """Replace the correction by a new eigenbasis: nothing is left of the rows taken out."""
+        known = self._known
+        if known.pending is None:
+            return
+        assert known.statistics is not None
+        statistics = known.statistics.without(*known.pending)
+        # One assignment: an interrupt before it leaves the problem as it was.
+        self._known = self._of_statistics(self.source, self.alpha, statistics)._known
 
     def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> "RidgeProblem":
         """The problem without `rows`, whose values are x and y."""
-        source = self.source.without(rows)
-        if self.statistics is not None:
-            statistics = self.statistics.without(x, y)
-            if statistics.error <= _STATISTICS_ERROR:
-                return self._of_statistics(source, self.alpha, statistics)
+        source, known = self.source.without(rows), self._known
+        if known.statistics is not None:
+            pending = known.with_pending(x, y)
+            if known.statistics.error_without(*pending) <= _STATISTICS_ERROR:
+                spectrum = known.spectrum.without(x, y)
+                corrected = _Known(known.statistics, spectrum, pending)
+                problem = RidgeProblem(source, self.alpha, corrected)
+                if len(pending[0]) > min(_MOST_PENDING, source.n_columns // _COLUMNS_FOR_EACH):
+                    problem.consolidate()
+                return problem
         # Few rows, or a deletion that cancels the digits of the rest: start from the rows.
         return self._collect(source, self.alpha, self.n_outputs, source.blocks())
 
     def reading(self, source: RowSource) -> "RidgeProblem":
         """The same problem with its rows attached or detached."""
-        return replace(self, source=source)
+        return RidgeProblem(source, self.alpha, self._known)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.consolidate()
+        return self.__dict__.copy()

@@ -38,11 +38,16 @@ class Statistics:
         gram = self.gram - x.T @ x
         cross = self.cross - x.T @ y
         energy = self.target_energy - float(np.sum(y * y))
-        before, after = float(np.trace(self.gram)), float(np.trace(gram))
+        return Statistics(gram, cross, energy, self.error_without(x, y))
+
+    def error_without(self, x: Array, y: Array) -> float:
+        """`error` once rows are subtracted, at no more cost than reading them."""
+        before = float(np.trace(self.gram))
+        after, energy = before - float(np.sum(x * x)), self.target_energy - float(np.sum(y * y))
         shrink = max(
             _ratio(before, after), math.sqrt(_ratio(before * self.target_energy, after * energy))
         )
-        return Statistics(gram, cross, energy, (self.error + _ROUNDING) * shrink)
+        return (self.error + _ROUNDING) * shrink
 
 
 def _ratio(before: float, after: float) -> float:
