@@ -125,7 +125,7 @@ class Exact:
         guess = difference.likely_log_noise(_target_mu(target.epsilon, target.delta), K)
         search = _Search(difference, target, self.direction)
         noise = math.exp(search.log_noise(guess, math.log(floor)))
-        step = 1e-9
+        step = 1e-10
         while step < 1:
             enclosure = difference.enclosure(noise, K)
             curve = self._curve(enclosure, difference.law.n_outputs, target)
@@ -135,8 +135,8 @@ class Exact:
                 epsilon = target.epsilon if tight else curve.epsilon(target.delta)
                 return self._calibration(difference, enclosure, curve, noise, epsilon, target)
             # The search saw neither the projection's error nor the merging: step over them.
+            step = max(2 * step, 1.1 * (reached - aim) / search.steepness)
             noise = noise * (1 + step) if noise > 0 else floor
-            step *= 2
         raise ArithmeticError("the calibrated noise misses its target; please report this.")
 
     def _curve(self, enclosure: Enclosure, outputs: int, target: Target) -> PrivacyCurve:
@@ -195,6 +195,7 @@ class _Search:
         self._difference, self._target = difference, target
         self._both = direction == "both"
         self._reverse_only = False
+        self.steepness = math.inf  # how fast log delta falls with log noise, once known
 
     def log_noise(self, guess: float, floor: float) -> float:
         """-inf for none at all, else not below the floor."""
@@ -236,6 +237,7 @@ class _Search:
                 return None
             there = here + step
             if abs(step) < _SECANT_END:
+                self.steepness = -slope
                 return there if there > floor else None
             after = self._excess(there)
             slope = (after - value) / step

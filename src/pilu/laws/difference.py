@@ -30,7 +30,7 @@ __all__ = ["ChainDifference", "Whitened", "dense_difference", "mean_difference"]
 Array = NDArray[np.float64]
 
 _UNIT = 1e-15
-_NEGLIGIBLE = 1e-16  # of the variances: what rounding left of C
+_NOISY_STEPS = 200  # steps whose rounding shows in C as one more unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +69,9 @@ class ChainDifference:
         """Reduce Delta (m x d) and C (m x m), given in the eigenbasis of A'."""
         largest = float(np.max(law.final_variances(eigenvalues)))
         sizes, vectors = np.linalg.eigh(covariance)
-        order = np.argsort(np.abs(sizes))
-        # The largest part of C that amounts to no more than rounding.
-        rest = np.sqrt(np.cumsum(np.square(sizes[order])))
-        dropped = int(np.searchsorted(rest, _NEGLIGIBLE * largest))
-        kept = order[dropped:]
+        # Below this C is what rounding made of it, in directions that mean nothing.
+        kept = np.abs(sizes) > _UNIT * (4 + law.schedule.n_steps / _NOISY_STEPS) * largest
+        kept[np.argmax(np.abs(sizes))] = True  # never none at all
         span = vectors[:, kept]
         left, lengths, _ = np.linalg.svd(mean - span @ (span.T @ mean), full_matrices=False)
         fresh = left[:, lengths > _UNIT * float(np.linalg.norm(mean))]
@@ -86,7 +84,7 @@ class ChainDifference:
             span,
             np.concatenate([sizes[kept], np.zeros(fresh.shape[1])]),
             span.T @ mean,
-            float(rest[dropped - 1]) if dropped else 0.0,
+            float(np.linalg.norm(sizes[~kept])),
             float(np.linalg.norm(mean - span @ (span.T @ mean))),
         )
 

@@ -14,6 +14,7 @@ var_n the noise variance of the step that n others follow. docs/exact.md derives
 whitening error of `_energy_errors`.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +29,8 @@ __all__ = ["Enclosure", "KrylovDifference", "krylov_difference"]
 
 Array = NDArray[np.float64]
 
-_NEGLIGIBLE = 1e-14  # relative size of directions that are not followed through the whitening
+_NEGLIGIBLE = 1e-13  # least whitened size of a direction that is not just counted as an error
+_SPARED = 1e-10  # by which important directions may be inflated
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +60,26 @@ class KrylovDifference:
     covariance_error: float
 
     def relative_errors(self, noise: float, n_steps: int) -> tuple[float, float]:
-        """Errors of mean and covariance in units of the retained run's noise."""
+        """Errors of mean and covariance by the projection, in units of the retained run's noise."""
+        return self._whitened_errors(self.mean_error, self.covariance_error, noise, n_steps)
+
+    def span_errors(self, noise: float, n_steps: int) -> tuple[float, float]:
+        """The same for what rounding left outside of the span."""
+        shown = self.projected
+        return self._whitened_errors(shown.mean_rest, shown.covariance_rest, noise, n_steps)
+
+    def _whitened_errors(
+        self, mean: float, covariance: float, noise: float, n_steps: int
+    ) -> tuple[float, float]:
         least = self._least_variance(noise, n_steps)
-        if least == 0.0:
-            return np.inf, np.inf
-        return self.mean_error / np.sqrt(least), self.covariance_error / least
+        return (mean / math.sqrt(least), covariance / least) if least else (math.inf, math.inf)
+
+    def _errors(self, noise: float, n_steps: int) -> tuple[float, float]:
+        (mean, covariance), rest = (
+            self.relative_errors(noise, n_steps),
+            self.span_errors(noise, n_steps),
+        )
+        return mean + rest[0], covariance + rest[1]
 
     def _least_variance(self, noise: float, n_steps: int) -> float:
         # h(A') is at least the last step's variance, R at least K times that of an unlearning step.
@@ -79,12 +96,13 @@ class KrylovDifference:
         """
         shown = self.projected
         white = shown.whitened(noise, n_steps)
-        if self.coupling.size == 0:
-            return Enclosure(*white.principal(), 0.0, 0.0)
+        if self.coupling.size == 0 or not (white.core.any() or white.shift.any()):
+            return Enclosure(*white.principal(), *self._errors(noise, n_steps))
         left, sizes, right = np.linalg.svd(
             np.hstack([white.core, white.shift]), full_matrices=False
         )
-        kept = sizes > _NEGLIGIBLE * sizes[0]
+        cut = max(_NEGLIGIBLE, max(self.span_errors(noise, n_steps)) / 10)
+        kept = sizes > min(cut, sizes[0] / 2)
         left, sizes, right = left[:, kept], sizes[kept], right[kept]
         core, shift = left.T @ white.core @ left, left.T @ white.shift
         # U vectors = F^-1 W left = U [S L', mean] right' / sizes: no division by a tiny F
@@ -101,13 +119,12 @@ class KrylovDifference:
         x, turn = np.linalg.eigh(factors[:, None] * core * factors)
         a2 = np.sum(np.square(turn.T @ (factors[:, None] * shift)), axis=1)
         total = float(np.sum(np.square(white.shift)))
+        shift_error, covariance_error = self._errors(noise, n_steps)
         return Enclosure(
             x,
             a2,
-            (self.mean_error + shown.mean_rest) / np.sqrt(least)
-            + float(np.linalg.norm(energies[len(lost) :])),
-            (self.covariance_error + shown.covariance_rest) / least
-            + float(np.abs(lost) @ energies[: len(lost)] ** 2),
+            shift_error + float(np.linalg.norm(energies[len(lost) :])),
+            covariance_error + float(np.abs(lost) @ energies[: len(lost)] ** 2),
             float(np.sum(a2)) / total - 1 if total > 0 else 0.0,
             float(np.linalg.norm(x)) - float(np.linalg.norm(white.core)),
         )
@@ -168,9 +185,13 @@ class KrylovDifference:
 
 
 def _shrinking_factors(errors: Array, sizes: Array) -> Array:
-    """How much less noise, in deviation, covers energies that are off by `errors`."""
-    floor = max(float(np.linalg.norm(errors * sizes)), 1e-15)
-    weights = np.maximum(1.0, np.square(errors / floor))
+    """How much less noise, in deviation, covers energies that are off by `errors`.
+
+    Any weights w >= 1 will do. These keep kappa at `_SPARED` and spend as little as they can, each
+    direction counted at its size.
+    """
+    total = float(np.sum(errors * np.sqrt(sizes)))
+    weights = np.maximum(1.0, total / _SPARED**2 * errors / np.sqrt(sizes))
     kappa = float(np.sqrt(np.sum(np.square(errors) / weights)))
     return np.asarray(np.sqrt((1 + kappa) * (1 + kappa * weights)))
 

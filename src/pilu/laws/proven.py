@@ -5,6 +5,7 @@ space grows; past a size at which it is no longer cheaper the dense form is take
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,9 @@ _GROWTH = (40, 64, 80, 112, 160, 240)  # dimensions for each row of the request,
 _LIKELY = 64  # where to start if the problem has room for it
 _DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
 _DENSE_SHARE = 0.6  # of the parameters: so is one of which the space is most
+_GUESS_ERROR = 1e-5  # of the projection, above which a guess is none
 _PROJECTION_ERROR = 1e-11  # above it the space grows, or the dense form is taken
-_INFLATION = 1e-9  # of the squared shifts by whitening in the projection, likewise
+_INFLATION = 2e-9  # of the squared shifts by whitening in the projection, likewise
 _EXCESS_INFLATION = 1e-4  # of the excesses, which matter to second order
 _ROUNDING_LIMIT = 1e-8
 _INVARIANCE = 2e-14  # a step's error where the space is invariant up to its deflation tolerance
@@ -70,27 +72,38 @@ class ProvenDifference:
         return 0 if self._krylov is None or self.is_dense else len(self._lanczos.projected)
 
     def likely_log_noise(self, mu: float, n_steps: int) -> float:
-        """Where the squared shifts alone, a mu-Gaussian mechanism, would meet their target."""
+        """About where the difference is that of a mu-Gaussian mechanism."""
         start = math.log(self.law.schedule.segments[0].noise)
         if self._nothing:
             return start
         while True:
-            guess = self._noise_of_squared_shift(mu**2, n_steps, start)
+            guess = self._root(self.squared_shift, mu**2, n_steps, start)
+            if guess is None:  # without any noise the shifts are small: the excesses decide
+                guess = self._root(self._squared_size, mu**2, n_steps, start)
+            if guess is None:
+                return start
             if self._krylov is None:
                 return guess
-            errors = self._krylov.relative_errors(math.exp(guess), n_steps)
-            if max(errors) <= _PROJECTION_ERROR:
+            if max(self._krylov.relative_errors(math.exp(guess), n_steps)) <= _GUESS_ERROR:
                 return guess
             self._grow()
 
-    def _noise_of_squared_shift(self, aim: float, n_steps: int, start: float) -> float:
+    def _root(
+        self, size: Callable[[float, int], float], aim: float, n_steps: int, start: float
+    ) -> float | None:
         def excess(log_noise: float) -> float:
-            return math.log(self.squared_shift(math.exp(log_noise), n_steps) / aim + 1e-300)
+            return math.log(size(math.exp(log_noise), n_steps) / aim + 1e-300)
 
         low, high = start - 20, start + 20
         if excess(low) <= 0 or excess(high) > 0:
-            return start
+            return None
         return float(brentq(excess, low, high, xtol=1e-5))
+
+    def _squared_size(self, noise: float, n_steps: int) -> float:
+        # Twice the Kullback-Leibler divergence, to leading order
+        white = self._shown.whitened(noise, n_steps)
+        excesses = self.law.n_outputs / 2 * float(np.sum(np.square(white.core)))
+        return float(np.sum(np.square(white.shift))) + excesses
 
     def squared_shift(self, noise: float, n_steps: int) -> float:
         """The sum of all squared shifts."""
@@ -133,10 +146,14 @@ class ProvenDifference:
     def _is_tight(self, found: Enclosure, noise: float, n_steps: int) -> bool:
         assert self._krylov is not None
         size = float(np.linalg.norm(found.excesses))
+        # There is no point in being surer of the projection than of the arithmetic.
+        rounding = max(
+            self._rounding_error(noise, n_steps), *self._krylov.span_errors(noise, n_steps)
+        )
         return (
-            max(self._krylov.relative_errors(noise, n_steps)) <= _PROJECTION_ERROR
-            and found.inflation <= _INFLATION
-            and found.excess_inflation <= size * _EXCESS_INFLATION + 1e-9
+            max(self._krylov.relative_errors(noise, n_steps)) <= max(_PROJECTION_ERROR, rounding)
+            and found.inflation <= max(_INFLATION, rounding)
+            and found.excess_inflation <= size * _EXCESS_INFLATION + max(1e-9, rounding)
         )
 
     @property
