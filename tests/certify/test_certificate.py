@@ -69,7 +69,9 @@ def test_json_round_trip(certificates):
 
 def test_evidence_is_small_separable_and_recomputes_epsilon(certificates):
     for certificate in certificates:
-        assert count_numbers(certificate.evidence) <= 16
+        own = {k: v for k, v in certificate.evidence.items() if k != "prior"}
+        assert count_numbers(own) <= 12
+        assert count_numbers(certificate.evidence["prior"]) <= 4 + 2 * 25
         checks = pilu.verify(certificate)
         assert checks["epsilon_recomputed"]
         assert checks["inputs_checked_against_data"] is False
@@ -104,7 +106,7 @@ def test_many_blocks_are_coarsened_upwards(rng):
     certificate = model.unlearn(4, epsilon=8.0, delta=0.01, n_unlearn_steps=5, accountant="theorem")
     assert not certificate.checks["closed_form_feasible"]
     assert len(certificate.evidence["blocks"]) == 5
-    assert count_numbers(certificate.evidence) == 16
+    assert count_numbers(certificate.evidence["blocks"]) == 10
     assert model.verify(certificate)["epsilon_recomputed"]
 
 
@@ -143,6 +145,7 @@ def altered(certificate, path, value):
         (["evidence", "blocks", 0, 0], 1e-9),
         (["evidence", "contraction"], 0.5),
         (["evidence", "prior"], [1.0, 1.0]),
+        (["evidence", "prior", "total"], [1.0, 1e-5]),
         (["accountant", "delta_split"], 0.9),
         (["accountant", "name"], "wishful"),
         (["method"], "hope"),
@@ -162,6 +165,8 @@ def test_altered_evidence_with_a_matching_hash_is_still_refused(certificates):
         {"contraction": 2.0},
         {"step_size": float("1e9")},
         {"prior": [1.0, 0.1, 0.1, 0.1]},
+        {"prior": None},
+        {"prior": {**c.evidence["prior"], "total": [1.0, 0.1]}},
     ):
         evidence = {**c.evidence, **changes}
         forged = dataclasses.replace(
@@ -169,6 +174,38 @@ def test_altered_evidence_with_a_matching_hash_is_still_refused(certificates):
         )
         with pytest.raises(CertificateMismatch):
             pilu.verify(forged)
+
+
+@pytest.mark.parametrize("accountant", ["exact", "theorem"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda prior: {"deltas": [d / 2 for d in prior["deltas"]], "gaussian": None},
+        lambda prior: {"deltas": [min(2 * d, 1.0) for d in prior["deltas"]]},
+        lambda prior: {"deltas": prior["deltas"][::-1]},
+        lambda prior: {"deltas": prior["deltas"][:-1]},
+        lambda prior: {"deltas": [-d for d in prior["deltas"]]},
+        lambda prior: {"epsilons": prior["epsilons"][::-1]},
+        lambda prior: {"epsilons": [e - 1.0 for e in prior["epsilons"]]},
+        lambda prior: {"epsilons": [2 * e for e in prior["epsilons"]]},
+        lambda prior: {"total": [prior["total"][0] / 2, prior["total"][1]]},
+        lambda prior: {"gaussian": [-1.0, 0.0]},
+        lambda prior: {"total": [0.0, 0.0], "gaussian": [0.0, 0.0], "epsilons": [0], "deltas": [0]},
+    ],
+)
+def test_altered_priors_with_a_matching_hash_are_refused(accountant, change):
+    model = fitted()
+    options = {"delta": 1e-4, "n_unlearn_steps": 1, "accountant": accountant}
+    model.unlearn(3, **options)
+    c = model.unlearn(5, **options)
+    prior = {**c.evidence["prior"], **change(c.evidence["prior"])}
+    evidence = {**c.evidence, "prior": prior}
+    forged = dataclasses.replace(
+        c, evidence=evidence, evidence_sha256=pilu.certify.certificate.sha256_of(evidence)
+    )
+    assert pilu.verify(c)["total_recomputed"]
+    with pytest.raises(CertificateMismatch):
+        pilu.verify(forged)
 
 
 @pytest.mark.parametrize(

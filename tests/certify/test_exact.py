@@ -98,7 +98,7 @@ def test_later_requests_see_the_whole_schedule(rng):
     assert dense_log_delta(*problem, noise * (1 - 1e-5), 6, 1.0, 0.1) > np.log(1e-3)
     second = model.unlearn(11, epsilon=1.0, delta=1e-3, n_unlearn_steps=6)
     assert model.verify(second)["total_recomputed"]
-    assert second.total_delta == pytest.approx(1e-3 + np.e * 1e-3, rel=1e-6)
+    assert 1e-3 < second.total_delta < 0.9 * (1e-3 + np.e * 1e-3)  # better than the plain rule
 
 
 @pytest.mark.parametrize(("d", "row"), [(1, 0), (1, 3), (1, 8), (10, 0), (10, 3), (10, 8)])

@@ -10,6 +10,7 @@ from scipy import stats
 import pilu
 from conftest import with_ones
 from oracles.dense import dense_laws
+from oracles.pairs import contour_delta, whitened
 from pilu import AlreadyForgotten, LangevinRidge, LangevinRidgeClassifier
 from pilu.dynamics import gradient
 from pilu.exceptions import NoiseBelowPrecision, RowsChanged, RowsNotAttached
@@ -138,13 +139,10 @@ def test_a_row_is_forgotten_once():
 def test_the_tenth_request_is_like_the_first():
     X, y, model = small_model()
     model.fit(X, y)
-    totals = []
     for i in range(10):
         certificate = model.unlearn(i, epsilon=0.2, delta=1e-5, n_unlearn_steps=3)
         assert model.verify(certificate)["total_recomputed"]
         assert len(certificate.conditional_on) == i
-        totals.append(certificate.total_delta)
-    assert totals == sorted(totals)
     assert model.total_ == (certificate.total_epsilon, certificate.total_delta)
     assert 0 < model.total_[0] <= 2.0
     assert len(model.schedule_) == 11
@@ -152,6 +150,75 @@ def test_the_tenth_request_is_like_the_first():
     assert model.total_ == (0.0, 0.0)
     assert model.schedule_ == ((12, 0.3),)
     assert len(model.remaining_) == 10
+
+
+def test_ten_totals_beat_the_plain_rule():
+    X, y, model = small_model()
+    model.fit(X, y)
+    epsilon = delta = 0.0
+    for i in range(10):
+        c = model.unlearn(i, epsilon=0.5, delta=1e-5, n_unlearn_steps=3)
+        epsilon, delta = epsilon + c.epsilon, delta + np.exp(epsilon) * c.delta  # the plain rule
+        again = pilu.Certificate.from_json(c.to_json())
+        assert pilu.verify(again)["total_recomputed"]
+        assert c.total_epsilon == pytest.approx(epsilon, rel=1e-12)
+        assert c.total_delta <= delta * (1 + 1e-9)
+        assert (c.total_delta < 0.9 * delta) == (i > 0)
+
+
+def chain_law(X, y, alpha, eta, phases):
+    """(mean, covariance) after phases (rows, steps, noise), by dense propagation."""
+    p = X.shape[1]
+    mean, cov = np.zeros((p, 1)), np.zeros((p, p))
+    for rows, steps, noise in phases:
+        M = np.eye(p) - eta * (X[rows].T @ X[rows] + alpha * np.eye(p))
+        for _ in range(steps):
+            mean = M @ mean + eta * X[rows].T @ y[rows, None]
+            cov = M @ cov @ M.T + 2 * eta * noise**2 * np.eye(p)
+    return mean, cov
+
+
+@pytest.mark.parametrize("accountants", [("exact",), ("exact", "theorem")])
+def test_totals_bound_the_true_divergence_of_the_whole_chain(accountants):
+    X, y, model = small_model()
+    model.fit(X, y)
+    Xa, phases, schedule = with_ones(X), [(np.arange(20), 12, 0.3)], [(12, 0.3)]
+    for i in range(5):
+        accountant = accountants[i % len(accountants)]
+        c = model.unlearn(i, epsilon=0.5, delta=1e-3, n_unlearn_steps=2, accountant=accountant)
+        left = np.arange(i + 1, 20)
+        phases.append((left, 2, c.noise))
+        schedule.append((2, c.noise))
+        never = [(left, *segment) for segment in schedule]
+        P, Q = (chain_law(Xa, y, 0.2, model.step_size_, run) for run in (phases, never))
+        x, a2 = whitened(P, Q)
+        truth = contour_delta(x, a2, [1] * len(x), c.total_epsilon)
+        assert float(truth) <= c.total_delta * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("order", [("theorem", "exact"), ("exact", "theorem"), ("theorem",)])
+def test_accountants_may_be_mixed(order):
+    X, y, model = small_model()
+    model.fit(X, y)
+    epsilon = delta = 0.0
+    for i in range(4):
+        c = model.unlearn(i, epsilon=0.5, delta=1e-4, accountant=order[i % len(order)])
+        epsilon, delta = epsilon + c.epsilon, delta + np.exp(epsilon) * c.delta
+        assert model.verify(c)["total_recomputed"]
+        assert c.total_delta <= delta * (1 + 1e-9)
+    assert c.total_delta < 0.95 * delta
+
+
+def test_rows_that_leave_no_trace_have_totals_too():
+    X, y, model = small_model(fit_intercept=False)
+    X[:3] = 0.0
+    model.fit(X, y)
+    for i in (0, 5, 1, 6, 2):
+        c = model.unlearn(i, epsilon=0.5, delta=1e-4, n_unlearn_steps=1)
+        assert model.verify(c)["total_recomputed"]
+    assert c.total_epsilon == 1.0
+    # Only two of the five cost anything.
+    assert c.total_delta < 1e-4 * (1 + np.exp(0.5))
 
 
 @pytest.mark.parametrize("method", ["langevin", "redraw"])

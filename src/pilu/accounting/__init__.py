@@ -1,13 +1,14 @@
 """Pure privacy numbers: nothing here knows of ridge regression or of data."""
 
 from pilu.accounting.composition import Spent
-from pilu.accounting.curves import PrivacyCurve
+from pilu.accounting.curves import GaussianCurve, PrivacyCurve
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import delta_from_mu, epsilon_from_mu, mu_from_epsilon
 from pilu.accounting.quantiles import ncx2_upper_quantile
 from pilu.accounting.shifted import mu_from_sensitivities
 
 __all__ = [
+    "GaussianCurve",
     "GaussianPair",
     "PrivacyCurve",
     "Spent",

@@ -4,21 +4,68 @@ Where the true P is only known up to a law P^ that is close to it in Renyi diver
 
     P(S) <= e^{e0} P^(S) + tail      and      P^(S) <= e^{e0} P(S) + tail,
 
-so the divergence of P and Q at eps is at most e^{e0} times that of P^ and Q at eps - e0, plus the
-tail (times e^eps in the reverse direction).
+so the divergence of P and Q at eps >= e0 is at most e^{e0} times that of P^ and Q at eps - e0, plus
+the tail (times e^eps in the reverse direction). Below e0 the slope helps: delta(eps) is at most
+delta(e0) + e^e0 - e^eps, because P(S) - e^eps Q(S) changes by at most that.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from pilu._checks import check_probability
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from pilu._checks import check_probability, check_real
 from pilu.accounting.gaussians import GaussianPair
+from pilu.accounting.gdp import delta_from_mu
 from pilu.accounting.search import safe_root
 
-__all__ = ["PrivacyCurve", "closeness"]
+__all__ = ["Curve", "GaussianCurve", "PrivacyCurve", "closeness"]
 
+Array = NDArray[np.float64]
+
+_UP = 1 + 1e-12
 _FARTHEST = 1e4  # an epsilon beyond which no certificate is of use
+
+
+class Curve(Protocol):
+    """What a request is certified at, as a function of epsilon."""
+
+    def deltas(self, epsilons: Array) -> Array:
+        """delta at every epsilon >= 0, never too small; 1 where nothing is known."""
+        ...
+
+
+@dataclass(frozen=True)
+class GaussianCurve:
+    """mu-GDP outside an event of probability `slack`: delta_GDP(mu, epsilon) + slack."""
+
+    mu: float
+    slack: float
+
+    def __post_init__(self) -> None:
+        check_real("mu", self.mu, least=0.0)
+        check_real("slack", self.slack, least=0.0)
+
+    def deltas(self, epsilons: Array) -> Array:
+        """delta at every epsilon, rounded up."""
+        return np.minimum((delta_from_mu(self.mu, epsilons) + self.slack) * _UP, 1.0)
+
+    def followed_by(self, other: "GaussianCurve") -> "GaussianCurve":
+        """P against W2, from P against W1 (this curve) and W1 against W2 (the other).
+
+        psi_1(psi_2(q) + slack_2) + slack_1 <= psi_{1+2}(q) + psi_1(slack_2) + slack_1, where
+        psi_mu(q) = Phi(Phi^-1(q) + mu).
+        """
+        if self == GaussianCurve(0.0, 0.0):
+            return other
+        slack = self.slack
+        if other.slack > 0:
+            slack += float(ndtr(self.mu + ndtri(min(other.slack, 1.0))))
+        return GaussianCurve((self.mu + other.mu) * _UP, slack * _UP)
 
 
 def closeness(shift: float, covariance: float, outputs: int, log_tail: float) -> float:
@@ -51,13 +98,15 @@ class PrivacyCurve:
         if self.pair.is_trivial and self.log_tail == -math.inf:
             return -math.inf
         if epsilon < self.epsilon_error:
-            return 0.0
+            rest = math.expm1(self.epsilon_error - epsilon) * math.exp(epsilon)
+            delta = self.delta(self.epsilon_error) + rest * _UP
+            return min(math.log(delta) + 1e-15, 0.0)
         at = epsilon - self.epsilon_error
         enough -= self.epsilon_error + 1.0  # room for the tail and for e0
         value = self.pair.log_delta(at, enough)
         if self.both:
             value = max(value, self.pair.reversed().log_delta(at, enough))
-        tail = self.log_tail + epsilon  # the worse direction's share
+        tail = self.log_tail + (epsilon if self.both else 0.0)  # the worse direction's share
         top = max(value + self.epsilon_error, tail)
         if top == -math.inf:
             return top
@@ -66,7 +115,25 @@ class PrivacyCurve:
 
     def delta(self, epsilon: float) -> float:
         """delta(epsilon), rounded up."""
-        return min(math.exp(self.log_delta(epsilon)) * (1 + 1e-15), 1.0)
+        log_delta = self.log_delta(epsilon)
+        # What underflows is positive still.
+        least = 0.0 if log_delta == -math.inf else 5e-324
+        return min(max(math.exp(log_delta) * (1 + 1e-15), least), 1.0)
+
+    def deltas(self, epsilons: Array) -> Array:
+        """delta at every epsilon, rounded up; 1 where it cannot be evaluated."""
+
+        def known(epsilon: float) -> float:
+            try:
+                return self.delta(epsilon)
+            except ArithmeticError:
+                return 1.0
+
+        return np.array([known(epsilon) for epsilon in epsilons.tolist()])
+
+    def forward(self) -> "PrivacyCurve":
+        """The curve of P against Q alone, the direction of Definition 1."""
+        return replace(self, both=False)
 
     def epsilon(self, delta: float) -> float:
         """Least epsilon, rounded up, with delta(epsilon) <= delta."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.accounting.curves import Curve
 from pilu.laws.iterates import IterateLaw
 
 __all__ = ["Accountant", "Calibration", "Progress", "Request", "Target"]
@@ -44,6 +45,7 @@ class Calibration:
     mu: float | None  # of mu-GDP, where the accountant speaks of it
     both_directions: bool  # whether (epsilon, delta) holds with the two runs exchanged
     slack: float  # probability set aside for the event in which mu-GDP is not claimed
+    curve: Curve  # in the direction of Definition 1, as the evidence recomputes it
     checks: Mapping[str, bool]
     evidence: Mapping[str, Any]
     numerical_error: Mapping[str, float]

@@ -56,8 +56,8 @@ class Certificate:
     checks : dict
         Named facts of the computation, e.g. whether the paper's closed form was feasible.
     evidence : dict or None
-        At most sixteen numbers that recompute epsilon without the data. They depend on the rows;
-        `without_evidence` leaves only `evidence_sha256`.
+        A few numbers that recompute epsilon without the data, and under "prior" the total before
+        this request. They depend on the rows; `without_evidence` leaves only `evidence_sha256`.
     versions : dict
         Software that computed all this.
     """

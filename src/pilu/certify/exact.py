@@ -172,6 +172,7 @@ class Exact:
             mu=None,
             both_directions=curve.both,
             slack=0.0,
+            curve=curve.forward(),
             checks={"dense": difference.is_dense},
             evidence={
                 "directions": np.column_stack(

@@ -32,8 +32,8 @@ def certify_langevin(
 ) -> tuple[Certificate, Spent]:
     """The certificate of a chain that has just forgotten `rows`, and the new running total."""
     c = calibration
-    total = prior.after(epsilon=c.epsilon, delta=c.delta, mu=c.mu, slack=c.slack)
-    evidence = {**c.evidence, "prior": [prior.epsilon, prior.delta, prior.mu, prior.slack]}
+    total = prior.after(epsilon=c.epsilon, delta=c.delta, curve=c.curve)
+    evidence = {**c.evidence, "prior": prior.record()}
     certificate = Certificate(
         schema=SCHEMA,
         method="langevin",

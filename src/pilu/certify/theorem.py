@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import check_choice, check_probability
+from pilu.accounting.curves import GaussianCurve
 from pilu.accounting.gdp import epsilon_from_mu, mu_from_epsilon
 from pilu.accounting.shifted import (
     Blocks,
@@ -25,7 +26,7 @@ __all__ = ["Theorem"]
 Array = NDArray[np.float64]
 
 _ROOM = 1 + 1e-11  # for the rounding up of the blocks once they are pooled and coarsened
-_EVIDENCE_BLOCKS = 5  # with step size, contraction and the prior total: sixteen numbers
+_EVIDENCE_BLOCKS = 5  # with step size and contraction: twelve numbers
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,7 @@ class Theorem:
             mu=mu,
             both_directions=False,
             slack=self.delta_split * target.delta,
+            curve=GaussianCurve(mu, self.delta_split * target.delta),
             # The paper's formula is the optimum of the (QP) exactly where all steps pool.
             checks={"closed_form_feasible": len(pooled.masses) == 1},
             evidence={

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pilu.accounting.composition import Spent
-from pilu.accounting.curves import PrivacyCurve
+from pilu.accounting.curves import GaussianCurve, PrivacyCurve
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import epsilon_from_mu
 from pilu.accounting.shifted import Blocks, later_variance
@@ -139,7 +139,7 @@ def _recompute_theorem(c: Certificate) -> tuple[float, Spent]:
     _require_close("mu", c.mu or 0.0, mu)
     slack = split * c.delta
     epsilon = float(epsilon_from_mu(mu, c.delta - slack))
-    total = prior.after(epsilon=c.epsilon, delta=c.delta, mu=mu, slack=slack)
+    total = prior.after(epsilon=c.epsilon, delta=c.delta, curve=GaussianCurve(mu, slack))
     return epsilon, total
 
 
@@ -163,13 +163,12 @@ def _recompute_exact(c: Certificate) -> tuple[float, Spent]:
         recomputed <= c.epsilon * (1 + _TOLERANCE) + 1e-12
         and c.epsilon <= recomputed * (1 + 1e-5) + 1e-9
     )
-    total = _prior(c).after(epsilon=c.epsilon, delta=c.delta, mu=None, slack=0.0)
+    total = _prior(c).after(epsilon=c.epsilon, delta=c.delta, curve=curve.forward())
     return (c.epsilon if close else recomputed), total
 
 
 def _prior(c: Certificate) -> Spent:
-    numbers = (c.evidence or {})["prior"]
-    prior = Spent(*(None if v is None else float(v) for v in numbers))  # type: ignore[arg-type]
+    prior = Spent.from_record((c.evidence or {})["prior"])
     _require((prior == Spent()) == (not c.conditional_on), "the prior total is not as stated")
     return prior
 
