@@ -52,6 +52,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--no-growth", action="store_true")
     parser.add_argument("--plot", action="store_true", help="draw the growth curves")
     parser.add_argument("--out", type=Path, default=Path("bench-output"))
+    parser.add_argument("--name", default="bench", help="of the JSON file in --out")
     options = parser.parse_args(arguments)
     for name in ("repeats", "literal_steps", "exact_rows"):
         given = getattr(options, name)
@@ -118,7 +119,7 @@ def run_growth(options: argparse.Namespace, record: Record) -> None:
 def main() -> int:
     options = parse()
     options.out.mkdir(parents=True, exist_ok=True)
-    record = Record(options.out / "bench.json")
+    record = Record(options.out / f"{options.name}.json")
     record.content["machine"] = machine.describe()
     record.content["load_before"] = machine.load()
     try:

@@ -31,7 +31,7 @@ class Size:
 SIZES = {
     "nyu": Size(n=38_400, p=1_537, d=1, T=800, K=80),
     "mnist": Size(n=4_000, p=2_049, d=10, T=300, K=20),
-    "small": Size(n=1_000, p=200, d=1, T=100, K=10),
+    "small": Size(n=400, p=120, d=1, T=50, K=5),
     "toy": Size(n=100, p=50, d=2, T=20, K=5),
 }
 

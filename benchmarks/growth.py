@@ -1,6 +1,5 @@
 """How times grow with rows, parameters, steps, and the size of a group request."""
 
-import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -32,7 +31,10 @@ CURVES = {
 
 
 def measure(repeats: int, save: Callable[[], None], curves: dict[str, Any]) -> None:
-    """Fill `curves`: axis -> its points, each with all times and their medians."""
+    """Fill `curves`: axis -> its points, each with all times and the least of them.
+
+    The least, not the median: load only adds to a time, and a slope is bent by one slow point.
+    """
     references.wake()
     for axis, values in AXES.items():
         points: list[dict[str, Any]] = []
@@ -41,9 +43,9 @@ def measure(repeats: int, save: Callable[[], None], curves: dict[str, Any]) -> N
             size = BASE if axis == "R" else replace(BASE, **{axis: value})
             times: Times = {}
             _point(size, value if axis == "R" else None, repeats, times)
-            medians = {name: statistics.median(taken) for name, taken in times.items()}
-            points.append({"value": value, "medians": medians, "times": times})
-            in_short = ", ".join(f"{name} {1e3 * medians[name]:.3g} ms" for name in CURVES)
+            least = {name: min(taken) for name, taken in times.items()}
+            points.append({"value": value, "least": least, "times": times})
+            in_short = ", ".join(f"{name} {1e3 * least[name]:.3g} ms" for name in CURVES)
             say(f"growth: {axis} = {value}: {in_short}")
             save()
 
@@ -91,7 +93,7 @@ def _repeat(
 def exponents(points: list[dict[str, Any]], name: str) -> tuple[float, float]:
     """Slopes of log time in log size: of the line through all points, and of the last two."""
     x = np.log([point["value"] for point in points])
-    y = np.log([point["medians"][name] for point in points])
+    y = np.log([point["least"][name] for point in points])
     slope = float(np.polyfit(x, y, 1)[0])
     return slope, float((y[-1] - y[-2]) / (x[-1] - x[-2]))
 
@@ -106,13 +108,13 @@ def summary(curves: dict[str, Any]) -> list[dict[str, Any]]:
             if axis == "R" and name == "fit":  # a fit knows of no group
                 continue
             all_points, last_two = exponents(points, name)
-            last = points[-1]["medians"]
+            last = points[-1]["least"]
             found.append(
                 {
                     "axis": axis,
                     "range": [points[0]["value"], points[-1]["value"]],
                     "curve": name,
-                    "seconds": [points[0]["medians"][name], points[-1]["medians"][name]],
+                    "seconds": [points[0]["least"][name], points[-1]["least"][name]],
                     "exponent": all_points,
                     "exponent_of_last_two": last_two,
                     "reference": reference,

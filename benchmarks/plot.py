@@ -23,8 +23,8 @@ def draw(curves: dict[str, Any], path: Path) -> None:
         for name, reference in CURVES.items():
             if axis == "R" and name == "fit":
                 continue
-            taken = [point["medians"][name] for point in points]
-            limits = [point["medians"][reference] for point in points]
+            taken = [point["least"][name] for point in points]
+            limits = [point["least"][reference] for point in points]
             axes.loglog(values, taken, marker="o", markersize=4, color=COLOURS[name], label=name)
             axes.loglog(values, limits, color=COLOURS[name], linewidth=0.8, linestyle=":")
         axes.set_xlabel(LABELS[axis])
