@@ -95,25 +95,38 @@ def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
         print(table.text(entry["rows"]))
         for note in table.notes(size, plan, entry["memory"]):
             print(note)
-        print(f"Took {entry['took'] / 60:.1f} minutes.", flush=True)
+        print(_circumstances(entry), flush=True)
 
 
 def run_growth(options: argparse.Namespace, record: Record) -> None:
-    found: dict[str, Any] = {"base": asdict(growth.BASE), "curves": {}}
+    found: dict[str, Any] = {"base": asdict(growth.BASE), "curves": {}, "load": [machine.load()]}
     record.content["growth"] = found
     began = time.monotonic()
     try:
         growth.measure(options.repeats, record.save, found["curves"])
     finally:
         found["summary"] = growth.summary(found["curves"])
+        found["load"].append(machine.load())
         found["took"] = time.monotonic() - began
         record.save()
         base = ", ".join(f"{k} = {v}" for k, v in asdict(growth.BASE).items())
         print(f"\nGrowth around {base}; R is the size of a group request")
         print(growth.text(found["summary"]))
-        print(f"Took {found['took'] / 60:.1f} minutes.", flush=True)
+        print(_circumstances(found), flush=True)
     if options.plot:
         plot.draw(found["curves"], options.out / "growth.png")
+
+
+def _circumstances(entry: dict[str, Any]) -> str:
+    took = f"Took {entry['took'] / 60:.1f} minutes"
+    before, after = entry["load"]
+    if before is None or after is None:
+        return took + "."
+    cores = os.cpu_count() or 1
+    text = f"{took}; load {before[0]:.1f} before and {after[0]:.1f} after, on {cores} cores."
+    if before[0] > cores / 2:
+        text += " The machine was busy with other things: do not trust these figures."
+    return text
 
 
 def main() -> int:

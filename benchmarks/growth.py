@@ -68,7 +68,7 @@ def _repeat(
     raw: Times = {}
     watch = Stopwatch(raw)
     G = watch.time("gram", references.gram, rows)
-    V = watch.time("eigh", references.eigen, G)
+    V = references.time_eigh(watch, G)
     model = watch.time("fit", fitted, size, X, Y)
     Z = watch.time("rotate", references.rotate, rows, V)
     watch.time("products", references.products, Z, profiles)

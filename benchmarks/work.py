@@ -66,7 +66,7 @@ def _repeat(
     """References beside the work that they are the references of, once each."""
     row = size.n // 3
     G = watch.time("X'X", references.gram, rows)
-    V = watch.time("eigh", references.eigen, G)
+    V = references.time_eigh(watch, G)
     model = watch.time("fit", fitted, size, X, Y)
     unused = copy.deepcopy(model)
     Z = watch.time("X V", references.rotate, rows, V)
