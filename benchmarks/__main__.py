@@ -1,5 +1,4 @@
-"""What pilu costs, as ratios to references timed in the same run: BLAS and LAPACK on the same
-arrays, and the paper's Algorithm 1 taken literally. docs/benchmarks.md says how to read it."""
+"""Run the benchmarks: `python -m benchmarks --help`."""
 
 import argparse
 import json
@@ -10,10 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import growth, machine, memory, plot, table
+from benchmarks import figures, growth, machine, memory, plot, table
 from benchmarks.data import SIZES
+from benchmarks.options import parse
 from benchmarks.stopwatch import Stopwatch, say
-from benchmarks.work import Plan, measure
+from benchmarks.work import Outcome, Plan, measure
 
 JUDGED = "nyu"  # the size that the figures to reach are for
 
@@ -31,54 +31,25 @@ class Record:
         os.replace(unfinished, self.path)
 
 
-def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--sizes", nargs="*", default=["nyu", "mnist"], choices=[*SIZES])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument(
-        "--literal-steps", type=int, help="steps of Algorithm 1 per timing; default a tenth of it"
-    )
-    parser.add_argument(
-        "--exact-rows", type=int, help="time the exact quote on as many listed rows and scale up"
-    )
-    parser.add_argument(
-        "--memory-seconds",
-        type=float,
-        default=60.0,
-        help="how long the exact quote's memory is watched",
-    )
-    parser.add_argument("--full", action="store_true", help="scale nothing, repeat everything")
-    parser.add_argument("--no-memory", action="store_true")
-    parser.add_argument("--no-growth", action="store_true")
-    parser.add_argument("--plot", action="store_true", help="draw the growth curves")
-    parser.add_argument("--out", type=Path, default=Path("bench-output"))
-    parser.add_argument("--name", default="bench", help="of the JSON file in --out")
-    options = parser.parse_args(arguments)
-    for name in ("repeats", "literal_steps", "exact_rows"):
-        given = getattr(options, name)
-        if given is not None and given < 1:
-            parser.error(f"{name} must be at least 1, got {name}={given}.")
-    return options
-
-
 def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
     size = SIZES[name]
-    plan = Plan.of(size, options.repeats, options.literal_steps, options.exact_rows, options.full)
-    entry: dict[str, Any] = {
-        "size": asdict(size),
-        "plan": asdict(plan),
-        "times": {},
-        "single_deletions": [],
-        "memory": None,
-        "rows": [],
-        "load": [machine.load()],
-    }
+    plan = Plan.of(
+        size,
+        repeats=options.repeats,
+        literal_steps=options.literal_steps,
+        exact_rows=options.exact_rows,
+        patience=options.patience,
+        full=options.full,
+    )
+    outcome = Outcome()
+    entry: dict[str, Any] = {"size": asdict(size), "plan": asdict(plan), "memory": None}
+    entry["load"] = [machine.load()]
     record.content["sizes"][name] = entry
 
     def save() -> None:
-        entry["rows"] = table.rows(
-            size, plan, entry["times"], entry["memory"], judged=name == JUDGED
-        )
+        judged = name == JUDGED
+        entry["rows"] = figures.rows(size, plan, outcome, entry["memory"], judged=judged)
+        entry.update(asdict(outcome))
         record.save()
 
     began = time.monotonic()
@@ -86,14 +57,14 @@ def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
         if not options.no_memory and memory.is_measurable():
             entry["memory"] = memory.peaks(name, None if options.full else options.memory_seconds)
             save()
-        measure(size, plan, Stopwatch(entry["times"], name, save), entry["single_deletions"])
+        measure(size, plan, Stopwatch(outcome.times, name, save), outcome)
     finally:
         entry["load"].append(machine.load())
         entry["took"] = time.monotonic() - began
         save()
         print(f"\n{name}: " + ", ".join(f"{k} = {v}" for k, v in asdict(size).items()))
         print(table.text(entry["rows"]))
-        for note in table.notes(size, plan, entry["memory"]):
+        for note in table.notes(size, plan, outcome.counts, entry["memory"]):
             print(note)
         print(_circumstances(entry), flush=True)
 
@@ -122,11 +93,7 @@ def _circumstances(entry: dict[str, Any]) -> str:
     before, after = entry["load"]
     if before is None or after is None:
         return took + "."
-    cores = os.cpu_count() or 1
-    text = f"{took}; load {before[0]:.1f} before and {after[0]:.1f} after, on {cores} cores."
-    if before[0] > cores / 2:
-        text += " The machine was busy with other things: do not trust these figures."
-    return text
+    return f"{took}; load {before[0]:.1f} before and {after[0]:.1f} after."
 
 
 def main() -> int:
@@ -135,6 +102,8 @@ def main() -> int:
     record = Record(options.out / f"{options.name}.json")
     record.content["machine"] = machine.describe()
     record.content["load_before"] = machine.load()
+    busy = machine.complaint_of_load()
+    say(busy, end="")
     try:
         for name in options.sizes:
             run_size(name, options, record)
@@ -146,7 +115,7 @@ def main() -> int:
     finally:
         record.content["load_after"] = machine.load()
         record.save()
-    print(f"\nAll raw times: {record.path}")
+    print(f"\n{busy}All raw times: {record.path}")
     return 0 if record.content["finished"] else 130
 
 

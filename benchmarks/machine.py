@@ -31,6 +31,14 @@ def load() -> list[float] | None:
     return list(os.getloadavg()) if hasattr(os, "getloadavg") else None
 
 
+def complaint_of_load() -> str:
+    """A line if others keep the machine busy; to be asked before the first timing."""
+    now, cores = load(), os.cpu_count() or 1
+    if now is None or now[0] <= cores / 2:
+        return ""
+    return f"The load was {now[0]:.1f} on {cores} cores before the run: do not trust its figures.\n"
+
+
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -1,16 +1,21 @@
 """One size: references and work, timed in turn."""
 
 import copy
+import os
+import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pilu
 from benchmarks import references
 from benchmarks.data import Array, Size, make_data, with_intercept
-from benchmarks.stopwatch import Stopwatch
+from benchmarks.stopwatch import Stopwatch, Times
 
 IN_A_ROW = 100
+SAMPLE_ROWS = 64  # quoted where all rows would take too long
+
+Counts = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -20,21 +25,38 @@ class Plan:
     repeats: int
     long_repeats: int  # of the exact quote of all rows and of the deletions in a row
     literal_steps: int  # of the T + K steps of Algorithm 1, each time it is timed
-    exact_rows: int | None  # None quotes all rows by one call
+    exact_rows: int | None  # None: all rows, if that takes no longer than `patience`
+    patience: float | None  # seconds for each of the long works; None: as long as it takes
 
     @classmethod
     def of(
-        cls, size: Size, repeats: int, literal_steps: int | None, exact_rows: int | None, full: bool
+        cls,
+        size: Size,
+        *,
+        repeats: int,
+        literal_steps: int | None,
+        exact_rows: int | None,
+        patience: float,
+        full: bool,
     ) -> "Plan":
         whole = size.T + size.K
         if full:
-            return cls(repeats, repeats, whole, None)
+            return cls(repeats, repeats, whole, None, None)
         steps = min(literal_steps or max(1, whole // 10), whole)
-        return cls(repeats, 1, steps, exact_rows)
+        return cls(repeats, 1, steps, exact_rows, patience)
 
 
-def measure(size: Size, plan: Plan, watch: Stopwatch, in_a_row: list[list[float]]) -> None:
-    """Time everything at one size; `in_a_row` receives the single deletions of each long run."""
+@dataclass
+class Outcome:
+    """What was timed, for how many rows, and every single deletion of those in a row."""
+
+    times: Times = field(default_factory=dict)
+    counts: Counts = field(default_factory=dict)
+    single_deletions: list[list[float]] = field(default_factory=list)
+
+
+def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
+    """Time everything at one size; `watch` keeps its times in `outcome`."""
     X, Y = make_data(size)
     rows = with_intercept(X)
     profiles = references.make_profiles(size.p, size.T, size.d + 1)
@@ -42,7 +64,11 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, in_a_row: list[list[float]
     for _ in range(plan.repeats):
         model = _repeat(size, plan, watch, X, Y, rows, profiles)
     for _ in range(plan.long_repeats):
-        _long_work(size, plan, watch, model, rows, Y, in_a_row)
+        _literal("Algorithm 1 before exact", plan, watch, model, rows, Y)
+        _quote_exactly(size, plan, watch, model, outcome)
+        _literal("Algorithm 1 after exact", plan, watch, model, rows, Y)
+        _forget_in_a_row(size, plan, watch, used_copy(model, size), outcome)
+        _literal("Algorithm 1 after deletions", plan, watch, model, rows, Y)
 
 
 def fitted(size: Size, X: Array, Y: Array) -> Any:
@@ -80,36 +106,42 @@ def _repeat(
     return model
 
 
-def _long_work(
-    size: Size,
-    plan: Plan,
-    watch: Stopwatch,
-    model: Any,
-    rows: Array,
-    Y: Array,
-    in_a_row: list[list[float]],
-) -> None:
-    """What takes minutes, with Algorithm 1 before and after it."""
-    listed = None if plan.exact_rows is None else size.spread_rows(min(plan.exact_rows, size.n))
-    _literal("Algorithm 1 before exact", plan, watch, model, rows, Y)
+def _quote_exactly(size: Size, plan: Plan, watch: Stopwatch, model: Any, outcome: Outcome) -> None:
+    """All rows by one call, or as many listed rows as the plan has patience for."""
+    count = plan.exact_rows
+    if count is None and plan.patience is not None:
+        few = size.spread_rows(min(8, size.n))
+        watch.time("exact, a few rows", model.quote, few, n_unlearn_steps=size.K)
+        expected = watch.times["exact, a few rows"][-1] * size.n / len(few)
+        # Rows may be shared out among the cores, listed ones are not.
+        if expected / (os.cpu_count() or 1) > plan.patience:
+            count = SAMPLE_ROWS
+    listed = None if count is None or count >= size.n else size.spread_rows(count)
+    outcome.counts["exact_rows"] = size.n if listed is None else len(listed)
     watch.time("exact", model.quote, listed, n_unlearn_steps=size.K)
-    _literal("Algorithm 1 after exact", plan, watch, model, rows, Y)
-    served = used_copy(model, size)
+
+
+def _forget_in_a_row(
+    size: Size, plan: Plan, watch: Stopwatch, model: Any, outcome: Outcome
+) -> None:
     single: list[float] = []
-    in_a_row.append(single)
+    outcome.single_deletions.append(single)
 
     def one_after_the_other() -> None:
-        for row in size.spread_rows(deletions_in_a_row(size)):
+        for row in size.spread_rows(deletions_wanted(size)):
             start = time.perf_counter()
-            forget(served, size, row)
+            forget(model, size, row)
             single.append(time.perf_counter() - start)
+            if plan.patience is not None and sum(single) > plan.patience:
+                break
 
     watch.time("deletions in a row", one_after_the_other)
+    outcome.counts["deletions"] = len(single)
+    watch.keep("mean deletion in a row", statistics.fmean(single))
     watch.keep("worst deletion in a row", max(single))
-    _literal("Algorithm 1 after deletions", plan, watch, model, rows, Y)
 
 
-def deletions_in_a_row(size: Size) -> int:
+def deletions_wanted(size: Size) -> int:
     """A hundred; fewer where that would be more than a tenth of the rows."""
     return min(IN_A_ROW, size.n // 10)
 

@@ -57,7 +57,7 @@ def test_ratios_follow_from_the_raw_times(run):
 def test_the_table_says_what_was_scaled(run):
     table, _ = run
     assert "Algorithm 1 is timed for 2 of its 25 steps and scaled up." in table
-    assert "The exact quote is timed on 10 listed rows and scaled up." in table
+    assert "The exact quote is timed on 10 of 100 rows, listed, and scaled up." in table
 
 
 def test_no_path_of_the_machine_is_recorded(run):
