@@ -33,30 +33,30 @@ CURVES = {
 def measure(repeats: int, save: Callable[[], None], curves: dict[str, Any]) -> None:
     """Fill `curves`: axis -> its points, each with all times and the least of them.
 
-    The least, not the median: load only adds to a time, and a slope is bent by one slow point.
+    The least, not the median: load only adds to a time, and a slope is bent by one slow point. A
+    repeat walks the whole axis, so that a busy minute falls on all points of it.
     """
     references.wake()
     for axis, values in AXES.items():
         points: list[dict[str, Any]] = []
         curves[axis] = points
-        for value in values:
-            size = BASE if axis == "R" else replace(BASE, **{axis: value})
-            times: Times = {}
-            _point(size, value if axis == "R" else None, repeats, times)
-            least = {name: min(taken) for name, taken in times.items()}
-            points.append({"value": value, "least": least, "times": times})
-            in_short = ", ".join(f"{name} {1e3 * least[name]:.3g} ms" for name in CURVES)
-            say(f"growth: {axis} = {value}: {in_short}")
-            save()
+        for r in range(repeats):
+            for i, value in enumerate(values):
+                if r == 0:
+                    points.append({"value": value, "least": {}, "times": {}})
+                size = BASE if axis == "R" else replace(BASE, **{axis: value})
+                _once(size, value if axis == "R" else None, points[i])
+                save()
+                shown = (f"{name} {1e3 * points[i]['least'][name]:.3g} ms" for name in CURVES)
+                say(f"growth: {axis} = {value}, {r + 1} of {repeats}: " + ", ".join(shown))
 
 
-def _point(size: Size, group: int | None, repeats: int, times: Times) -> None:
+def _once(size: Size, group: int | None, point: dict[str, Any]) -> None:
     X, Y = make_data(size)
-    rows = with_intercept(X)
     profiles = references.make_profiles(size.p, size.T, size.d + 1)
-    for _ in range(repeats):
-        for name, took in _repeat(size, group, X, Y, rows, profiles).items():
-            times.setdefault(name, []).append(took)
+    for name, took in _repeat(size, group, X, Y, with_intercept(X), profiles).items():
+        point["times"].setdefault(name, []).append(took)
+        point["least"][name] = min(point["times"][name])
 
 
 def _repeat(
@@ -101,7 +101,8 @@ def exponents(points: list[dict[str, Any]], name: str) -> tuple[float, float]:
 def summary(curves: dict[str, Any]) -> list[dict[str, Any]]:
     """Exponents of every curve that has two points, beside those of its reference."""
     found = []
-    for axis, points in curves.items():
+    for axis, begun in curves.items():
+        points = [point for point in begun if point["times"]]
         if len(points) < 2:
             continue
         for name, reference in CURVES.items():
