@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow bench lint types clean
+.PHONY: demo test test-slow bench bench-quick bench-growth lint types clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -19,7 +19,13 @@ test-slow: .venv/ready
 	$(BIN)/python -m pytest -m slow
 
 bench: .venv/ready
-	$(BIN)/python benchmarks/bench.py
+	$(BIN)/python -m benchmarks --plot
+
+bench-quick: .venv/ready
+	$(BIN)/python -m benchmarks --sizes small --repeats 1 --no-growth
+
+bench-growth: .venv/ready
+	$(BIN)/python -m benchmarks --sizes --plot --name growth
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -1,0 +1,123 @@
+"""Run the benchmarks: `python -m benchmarks --help`."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks import figures, growth, machine, memory, plot, table
+from benchmarks.data import SIZES
+from benchmarks.options import parse
+from benchmarks.stopwatch import Stopwatch, say
+from benchmarks.work import Outcome, Plan, measure
+
+JUDGED = "nyu"  # the size that the figures to reach are for
+
+
+class Record:
+    """The JSON of a run, written after every timing, so that Ctrl-C loses one timing at most."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.content: dict[str, Any] = {"finished": False, "sizes": {}, "growth": {}}
+
+    def save(self) -> None:
+        unfinished = self.path.with_suffix(".part")
+        unfinished.write_text(json.dumps(self.content, indent=1))
+        os.replace(unfinished, self.path)
+
+
+def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
+    size = SIZES[name]
+    plan = Plan.of(
+        size,
+        repeats=options.repeats,
+        literal_steps=options.literal_steps,
+        exact_rows=options.exact_rows,
+        patience=options.patience,
+        full=options.full,
+    )
+    outcome = Outcome()
+    entry: dict[str, Any] = {"size": asdict(size), "plan": asdict(plan), "memory": None}
+    entry["load"] = [machine.load()]
+    record.content["sizes"][name] = entry
+
+    def save() -> None:
+        judged = name == JUDGED
+        entry["rows"] = figures.rows(size, plan, outcome, entry["memory"], judged=judged)
+        entry.update(asdict(outcome))
+        record.save()
+
+    began = time.monotonic()
+    try:
+        if not options.no_memory and memory.is_measurable():
+            entry["memory"] = memory.peaks(name, None if options.full else options.memory_seconds)
+            save()
+        measure(size, plan, Stopwatch(outcome.times, name, save), outcome)
+    finally:
+        entry["load"].append(machine.load())
+        entry["took"] = time.monotonic() - began
+        save()
+        print(f"\n{name}: " + ", ".join(f"{k} = {v}" for k, v in asdict(size).items()))
+        print(table.text(entry["rows"]))
+        for note in table.notes(size, plan, outcome.counts, entry["memory"]):
+            print(note)
+        print(_circumstances(entry), flush=True)
+
+
+def run_growth(options: argparse.Namespace, record: Record) -> None:
+    found: dict[str, Any] = {"base": asdict(growth.BASE), "curves": {}, "load": [machine.load()]}
+    record.content["growth"] = found
+    began = time.monotonic()
+    try:
+        growth.measure(options.repeats, record.save, found["curves"])
+    finally:
+        found["summary"] = growth.summary(found["curves"])
+        found["load"].append(machine.load())
+        found["took"] = time.monotonic() - began
+        record.save()
+        base = ", ".join(f"{k} = {v}" for k, v in asdict(growth.BASE).items())
+        print(f"\nGrowth around {base}; R is the size of a group request")
+        print(growth.text(found["summary"]))
+        print(_circumstances(found), flush=True)
+    if options.plot:
+        plot.draw(found["curves"], options.out / "growth.png")
+
+
+def _circumstances(entry: dict[str, Any]) -> str:
+    took = f"Took {entry['took'] / 60:.1f} minutes"
+    before, after = entry["load"]
+    if before is None or after is None:
+        return took + "."
+    return f"{took}; load {before[0]:.1f} before and {after[0]:.1f} after."
+
+
+def main() -> int:
+    options = parse()
+    options.out.mkdir(parents=True, exist_ok=True)
+    record = Record(options.out / f"{options.name}.json")
+    record.content["machine"] = machine.describe()
+    record.content["load_before"] = machine.load()
+    busy = machine.complaint_of_load()
+    say(busy, end="")
+    try:
+        for name in options.sizes:
+            run_size(name, options, record)
+        if not options.no_growth:
+            run_growth(options, record)
+        record.content["finished"] = True
+    except KeyboardInterrupt:
+        say(f"\nInterrupted; what was finished is in {record.path}.")
+    finally:
+        record.content["load_after"] = machine.load()
+        record.save()
+    print(f"\n{busy}All raw times: {record.path}")
+    return 0 if record.content["finished"] else 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

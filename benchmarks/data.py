@@ -1,0 +1,53 @@
+"""The sizes that are timed, and synthetic rows of such a size."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Size:
+    """n rows, p parameters, the intercept included, d outputs; T steps to learn, K to unlearn."""
+
+    n: int
+    p: int
+    d: int
+    T: int
+    K: int
+
+    @property
+    def data_bytes(self) -> int:
+        """Of X, which has no column for the intercept."""
+        return 8 * self.n * (self.p - 1)
+
+    def spread_rows(self, count: int) -> list[int]:
+        """Rows evenly spaced over the data."""
+        return [int(row) for row in np.linspace(0, self.n - 1, count)]
+
+
+SIZES = {
+    "nyu": Size(n=38_400, p=1_537, d=1, T=800, K=80),
+    "mnist": Size(n=4_000, p=2_049, d=10, T=300, K=20),
+    "small": Size(n=400, p=120, d=1, T=50, K=5),
+    "toy": Size(n=100, p=50, d=2, T=20, K=5),
+}
+
+
+def make_data(size: Size) -> tuple[Array, Array]:
+    """Features whose variances decay as 1/k, and targets linear in them plus noise.
+
+    X is made in place, so that making it takes no more memory than it does.
+    """
+    rng = np.random.default_rng(0)
+    X = np.empty((size.n, size.p - 1))
+    rng.standard_normal(out=X)
+    X *= np.arange(1, size.p) ** -0.5
+    return X, X @ rng.standard_normal((size.p - 1, size.d)) + rng.standard_normal((size.n, size.d))
+
+
+def with_intercept(X: Array) -> Array:
+    """The rows as the references see them: with a column of ones."""
+    return np.hstack([X, np.ones((len(X), 1))])

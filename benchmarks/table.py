@@ -1,0 +1,68 @@
+"""Figures as tables for reading."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.data import Size
+from benchmarks.work import Counts, Plan, deletions_wanted
+
+
+def ratio_text(ratio: float) -> str:
+    """Small ratios as fractions, which is how the figures to reach are given."""
+    return f"{ratio:.3g}" if ratio >= 0.1 else f"1/{1 / ratio:.0f}"
+
+
+def text(found: list[dict[str, Any]]) -> str:
+    """The table for reading."""
+    head = ("work", "took", "reference", "took", "ratio", "at most", "", "of", "")
+    body = [
+        (
+            r["work"],
+            f"{r['value']:.4g} {r['unit']}",
+            r["reference"],
+            f"{r['reference_value']:.4g} {r['unit']}",
+            ratio_text(r["ratio"]),
+            "" if r["at_most"] is None else ratio_text(r["at_most"]),
+            "" if r["at_most"] is None else ("yes" if r["ratio"] <= r["at_most"] else "NO"),
+            str(r["repeats"]),
+            r["remark"],
+        )
+        for r in found
+    ]
+    return aligned([head, *body])
+
+
+def aligned(lines: Sequence[tuple[str, ...]]) -> str:
+    """Columns of the width of their widest cell."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def notes(size: Size, plan: Plan, counts: Counts, measured: Mapping[str, Any] | None) -> list[str]:
+    """What was scaled, or not measured."""
+    whole = size.T + size.K
+    found = []
+    if plan.literal_steps < whole:
+        found.append(
+            f"Algorithm 1 is timed for {plan.literal_steps} of its {whole} steps and scaled up."
+        )
+    if plan.long_repeats == 1 < plan.repeats:
+        found.append(
+            "The exact quote and the deletions in a row are timed once, "
+            "with Algorithm 1 before and after them."
+        )
+    quoted, forgotten = counts.get("exact_rows", size.n), counts.get("deletions")
+    if quoted < size.n:
+        found.append(
+            f"The exact quote is timed on {quoted} of {size.n} rows, listed, and scaled up."
+        )
+    if forgotten is not None and forgotten < deletions_wanted(size):
+        found.append(f"Patience ended after {forgotten} of {deletions_wanted(size)} deletions.")
+    if measured is None:
+        found.append("Peak memory was not measured.")
+    elif not measured["exact_finished"]:
+        found.append("Peak memory covers the beginning of the exact quote only.")
+    return found
