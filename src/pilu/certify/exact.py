@@ -10,13 +10,13 @@ import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from pilu._checks import check_choice
 from pilu.accounting.curves import PrivacyCurve, closeness
@@ -39,6 +39,7 @@ _SECANT_STEPS = 8
 _SECANT_END = 1e-5  # a step of this size leaves an error of its square
 _CLEARLY = 1e-7  # in log delta: a direction this much smaller is left out of the search
 _LARGEST_LOG_NOISE = 250.0
+_LARGEST_NOISE = math.exp(_LARGEST_LOG_NOISE)
 _EVIDENCE_DIRECTIONS = 16
 _PIECE = 32  # rows that are handed to a process together
 _WORTH_PROCESSES = 256  # rows: for fewer, starting processes costs more than it saves
@@ -126,10 +127,14 @@ class Exact:
         search = _Search(difference, target, self.direction)
         noise = math.exp(search.log_noise(guess, math.log(floor)))
         step = 1e-10
-        while step < 1:
-            enclosure = difference.enclosure(noise, K)
-            curve = self._curve(enclosure, difference.law.n_outputs, target)
-            reached = curve.log_delta(target.epsilon, aim)
+        while step < 1 and noise < _LARGEST_NOISE:
+            try:
+                enclosure = difference.enclosure(noise, K)
+                curve = self._curve(enclosure, difference.law.n_outputs, target)
+                reached = curve.log_delta(target.epsilon, aim)
+            except ArithmeticError:  # so little noise that rounding hides the laws
+                noise = max(2 * noise, floor)
+                continue
             if reached <= aim:
                 tight = reached >= aim - 1e-6  # then the target is the least epsilon, to rounding
                 epsilon = target.epsilon if tight else curve.epsilon(target.delta)
@@ -276,8 +281,13 @@ def _difference(law: IterateLaw, request: Request) -> ProvenDifference:
 
 def _one_thread() -> AbstractContextManager[Any]:
     # Matrices of a few dozen rows: a second BLAS thread only costs.
-    limits: AbstractContextManager[Any] = threadpool_limits(1, user_api="blas")
+    limits: AbstractContextManager[Any] = _thread_pools().limit(limits=1, user_api="blas")
     return limits
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    return ThreadpoolController()  # looking for the libraries takes milliseconds
 
 
 @lru_cache(maxsize=64)

@@ -163,4 +163,6 @@ class IterateLaw:
 
     @cached_property
     def _start_coordinates(self) -> Array:
+        if not self.start.any():  # the usual case, without p^2 products
+            return np.zeros((self.spectrum.basis.shape[1], self.n_outputs))
         return self.spectrum.basis.T @ self.start
