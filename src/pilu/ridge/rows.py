@@ -2,7 +2,8 @@
 
 import hashlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -65,8 +66,11 @@ class RowSource:
 
     def first_blocks(self) -> Iterator[tuple[Array, Array]]:
         """Live rows in blocks, digested on the way: the one pass of a fit."""
-        for rows, x, y in self._read():
+
+        def note(rows: NDArray[np.intp], x: Array, y: Array) -> None:
             self.digests[rows] = self._digest(x, y)
+
+        for _, x, y in _beside(note, self._read()):
             yield x, y
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
@@ -75,10 +79,11 @@ class RowSource:
             yield x, y
 
     def numbered_blocks(self, width: int = 0) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
-        """The same with positions; blocks stay bounded if each row takes `width` numbers more."""
-        for rows, x, y in self._read(width):
-            self._compare(rows, x, y)
-            yield rows, x, y
+        """The same with positions; blocks stay bounded if each row takes `width` numbers more.
+
+        A block is checked while its reader works on it: only a pass that ends is a checked one.
+        """
+        yield from _beside(self._compare, self._read(width))
 
     def unchecked_blocks(self) -> Iterator[tuple[Array, Array]]:
         """The same without the check, for passes that follow a checked one at once."""
@@ -148,8 +153,8 @@ class RowSource:
         return x, np.asarray(Y[where], dtype=np.float64)
 
     def _digest(self, x: Array, y: Array) -> NDArray[np.uint8]:
-        # Adding 0.0 makes -0.0 and 0.0 the same row.
-        table = np.ascontiguousarray(np.hstack([x, y])) + 0.0
+        table = np.hstack([x, y])
+        table += 0.0  # -0.0 and 0.0 are the same row
         raw = b"".join(
             hashlib.blake2b(row, digest_size=_DIGEST_BYTES, key=self.key).digest() for row in table
         )
@@ -168,6 +173,20 @@ class RowSource:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "RowSource":
         return self  # immutable, and the rows are the caller's
+
+
+_Block = tuple[NDArray[np.intp], Array, Array]
+
+
+def _beside(
+    work: Callable[[NDArray[np.intp], Array, Array], None], blocks: Iterator[_Block]
+) -> Iterator[_Block]:
+    """The blocks, with `work` done on each in a thread while the reader has it."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        for block in blocks:
+            running = pool.submit(work, *block)  # hashing does not hold the interpreter
+            yield block
+            running.result()
 
 
 class _Scattered:
