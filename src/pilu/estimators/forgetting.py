@@ -1,11 +1,13 @@
 """Quoting, forgetting and verifying: what every estimator with a chain can do."""
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from pilu._checks import check_choice, check_integer, check_probability, check_real, complaint
@@ -21,6 +23,13 @@ from pilu.dynamics.entropy import GaussianSource
 from pilu.dynamics.schedule import Segment
 from pilu.estimators.quote import Quote
 from pilu.estimators.requests import RowBook, live_rows
+from pilu.estimators.utility import (
+    Validation,
+    langevin_record,
+    predict_utility,
+    redraw_record,
+    timed,
+)
 from pilu.exceptions import CertificateMismatch
 from pilu.laws.iterates import IterateLaw
 from pilu.ridge.rows import RowSource
@@ -107,6 +116,7 @@ class ForgettingMixin:
         delta: float | None = None,
         n_unlearn_steps: int = 80,
         accountant: str | Accountant = "exact",
+        validation: tuple[Any, Any] | None = None,
     ) -> Quote:
         """What forgetting would cost; nothing is changed.
 
@@ -122,6 +132,11 @@ class ForgettingMixin:
             None is 1/n, n the number of rows at fit.
         n_unlearn_steps : int >= 1
         accountant : str or accountant object
+        validation : pair (X, y), optional
+            Data to predict the score on, before and after each request and by a redraw, into
+            `Quote.utility`; about 10 ms a request, and one deletion that is thrown away to time
+            it. After an earlier request the prediction is that of a run which never saw the rows
+            forgotten so far.
 
         Returns
         -------
@@ -132,27 +147,32 @@ class ForgettingMixin:
             self._target(epsilon, delta, n_unlearn_steps),
             resolve_accountant(accountant),
         )
+        held_out = self._checked_validation(validation)
         source, law = self._fitted.source, self._fitted.law
         if requests is None:
             found = [np.array([r]) for r in np.flatnonzero(source.live)]
-            parts = [
-                judge.calibrate_each(law, Request(x, y), target)
-                for _, x, y in source.numbered_blocks(width=4 * law.schedule.n_steps)
-            ]
-            noise, reached = (np.concatenate(part) for part in zip(*parts, strict=True))
+            parts = []
+            for _, x, y in source.numbered_blocks(width=4 * law.schedule.n_steps):
+                part, taken = timed(judge.calibrate_each, law, Request(x, y), target)
+                parts.append((*part, np.full(len(x), taken / len(x))))
+            noise, reached, seconds = (np.concatenate(part) for part in zip(*parts, strict=True))
             floor = noise_floor(law)
             noise = np.where((noise > 0) & (noise < floor), floor, noise)
         else:
             listed = list(requests) if _is_many(requests) else [requests]
             found = [live_rows(source.live, request) for request in listed]
             answers = [
-                calibrate_with_floor(judge, law, Request(*source.take(r)), target) for r in found
+                timed(calibrate_with_floor, judge, law, Request(*source.take(r)), target)
+                for r in found
             ]
-            noise = np.array([a.noise for a in answers])
-            reached = np.array([a.epsilon for a in answers])
+            noise = np.array([a.noise for a, _ in answers])
+            reached = np.array([a.epsilon for a, _ in answers])
+            seconds = np.array([taken for _, taken in answers])
+        chain, K = self._fitted.chain, target.n_unlearn_steps
+        utility = predict_utility(held_out, law, chain, found, noise, seconds, K)
         groups = tuple(tuple(int(r) for r in rows) for rows in found)
         deltas = np.full(len(groups), target.delta)
-        return Quote(groups, noise, reached, deltas, target.n_unlearn_steps, judge.describe())
+        return Quote(groups, noise, reached, deltas, K, judge.describe(), utility)
 
     def certified_epsilon(
         self,
@@ -195,6 +215,7 @@ class ForgettingMixin:
         n_unlearn_steps: int = 80,
         accountant: str | Accountant = "exact",
         method: str = "langevin",
+        validation: tuple[Any, Any] | None = None,
     ) -> Certificate:
         """Forget rows, in place, and hand over a certificate.
 
@@ -212,6 +233,9 @@ class ForgettingMixin:
         method : {"langevin", "redraw"}
             "langevin" takes noisy steps on the remaining rows. "redraw" draws the parameters
             from the law of learning without the rows: epsilon = 0, and the total is reset.
+        validation : pair (X, y), optional
+            As in `quote`; the prediction goes into `Certificate.utility`, with the seconds that
+            the request really took.
 
         Returns
         -------
@@ -219,26 +243,32 @@ class ForgettingMixin:
         """
         check_is_fitted(self)
         check_choice("method", method, ("langevin", "redraw"))
+        held_out = self._checked_validation(validation)
         if method == "redraw":
-            return self._redraw(self._find(rows, ids, subject, nobody=True))
+            return self._redraw(self._find(rows, ids, subject, nobody=True), held_out)
         return self._forget(
             self._find(rows, ids, subject),
             self._target(epsilon, delta, n_unlearn_steps),
             resolve_accountant(accountant),
+            held_out,
         )
 
     def _forget(
-        self, rows: NDArray[np.intp], target: Target, accountant: Accountant
+        self,
+        rows: NDArray[np.intp],
+        target: Target,
+        accountant: Accountant,
+        validation: Validation | None,
     ) -> Certificate:
-        before = self._fitted
-        request = Request(*before.source.take(rows))
-        calibration = calibrate_with_floor(accountant, before.law, request, target)
+        before, started = self._fitted, time.perf_counter()
+        law, request = before.law, Request(*before.source.take(rows))
+        calibration = calibrate_with_floor(accountant, law, request, target)
         gaussian = self._gaussian(stream=before.n_requests + 1)
-        chain = before.chain.forgetting(
-            before.chain.problem.without(rows, *request),
-            Segment(target.n_unlearn_steps, calibration.noise),
-            gaussian,
-        )
+        segment = Segment(target.n_unlearn_steps, calibration.noise)
+        problem = before.chain.problem.without(rows, *request)
+        chain = before.chain.forgetting(problem, segment, gaussian)
+        seconds = time.perf_counter() - started
+        utility = langevin_record(validation, law, before.chain, request, segment, seconds)
         certificate, spent = certify_langevin(
             chain,
             rows,
@@ -248,6 +278,7 @@ class ForgettingMixin:
             before.spent,
             before.certificates,
             before.chain.problem.statistics_error,
+            utility,
         )
         issued = (*before.certificates, certificate.sha256)
         book = before.book.without(rows)
@@ -255,14 +286,16 @@ class ForgettingMixin:
         self._fitted = Fitted(chain, book, spent, issued, before.n_requests + 1)
         return certificate
 
-    def _redraw(self, rows: NDArray[np.intp]) -> Certificate:
-        before = self._fitted
-        problem = before.chain.problem
+    def _redraw(self, rows: NDArray[np.intp], validation: Validation | None) -> Certificate:
+        before, started = self._fitted, time.perf_counter()
+        problem, request = before.chain.problem, Request(*before.source.take(rows))
         if len(rows):
-            problem = problem.without(rows, *before.source.take(rows))
+            problem = problem.without(rows, *request)
         gaussian = self._gaussian(stream=before.n_requests + 1)
         chain = before.chain.redrawn(problem, gaussian)
-        certificate = certify_redraw(chain, rows)
+        seconds = time.perf_counter() - started
+        utility = redraw_record(validation, before.law, request, seconds)
+        certificate = certify_redraw(chain, rows, utility)
         book = before.book.without(rows)
         self._fitted = Fitted(chain, book, n_requests=before.n_requests + 1)
         return certificate
@@ -280,6 +313,17 @@ class ForgettingMixin:
             check_real("epsilon", epsilon, above=0.0),
             _check_delta(delta),
             check_integer("n_unlearn_steps", n_unlearn_steps, least=1),
+        )
+
+    def _checked_validation(self, pair: Any) -> Validation | None:
+        if pair is None:
+            return None
+        return Validation.of(
+            pair,
+            self._attachable,
+            n_targets=self._theta.shape[1],
+            fit_intercept=self._fitted.source.fit_intercept,
+            is_classifier=is_classifier(self),
         )
 
     # -- keeping and checking
