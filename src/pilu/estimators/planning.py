@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pilu._checks import check_integer, check_real, complaint
 from pilu.certify.accountant import Accountant, Request, Target
-from pilu.certify.floor import noise_floor
+from pilu.certify.floor import calibrate_with_floor, noise_floor
 from pilu.certify.registry import resolve_accountant
 from pilu.estimators.forgetting import ForgettingMixin
 from pilu.estimators.requests import live_rows
@@ -23,11 +23,12 @@ __all__ = ["Option", "Plan", "PlanningMixin"]
 
 _STEPS = (1, 2, 5, 10, 20, 40, 80, 160, 320)
 _GOOD_ENOUGH = 1.05  # epsilon, relative to the least: for it fewer steps are preferred
+_ENOUGH = 1e-3  # an epsilon below which no more noise is added: delta alone covers what is left
 _STEP_DOWN = 1.5  # of the noise, in search of an accuracy that is tolerated
 
 
 class Option(NamedTuple):
-    """One line of a plan: K, the largest tolerated noise, and what it certifies and predicts."""
+    """One line of a plan: K, the noise that is tolerated, what it certifies and predicts."""
 
     n_unlearn_steps: int
     noise: float
@@ -55,7 +56,7 @@ class Plan:
     accountant : dict
         Name and options of the accountant.
     table : tuple of Option
-        All K that can keep within the loss, each with its largest noise, epsilon and metric.
+        All K that can keep within the loss, each with its noise, epsilon and metric.
     """
 
     rows: tuple[int, ...]
@@ -88,8 +89,9 @@ class PlanningMixin(ForgettingMixin):
         """The least epsilon whose predicted loss is tolerated; nothing is changed.
 
         For every K the largest noise is found for which the predicted metric is worse than
-        before by at most `tolerated_loss`, and the epsilon that it certifies. After an earlier
-        request both are conditional on it, as in `quote`.
+        before by at most `tolerated_loss`, and the epsilon that it certifies. Where this would be
+        below 0.001, the least noise for 0.001 is taken. After an earlier request metric and epsilon
+        are conditional on it, as in `quote`.
 
         Parameters
         ----------
@@ -112,7 +114,7 @@ class PlanningMixin(ForgettingMixin):
         loss = check_real("tolerated_loss", tolerated_loss, least=0.0)
         steps = _checked_steps(n_unlearn_steps)
         judge = resolve_accountant(accountant)
-        target = self._target(1.0, delta, steps[-1])  # its epsilon is not looked at
+        target = self._target(_ENOUGH, delta, steps[-1])
         held_out = self._checked_validation(validation)
         if held_out is None:
             raise complaint("validation", "a pair (X, y)", None, "A plan needs data to score.")
@@ -122,8 +124,9 @@ class PlanningMixin(ForgettingMixin):
         appraiser = Appraiser(held_out, law, steps[-1])
         prospects, redraw = appraiser.prospects(asked, steps)
         before, sign = appraiser.before, -1.0 if held_out.is_classifier else 1.0
-        bound = before + sign * loss
-        noises = [_largest_noise(p, held_out, bound, law) for p in prospects]
+        if not any(p.variance_per_noise.any() for p in prospects):
+            raise complaint("validation", "an X with a row that is not zero", "zeros")
+        noises = [_largest_noise(p, held_out, before, loss, law) for p in prospects]
         if all(noise is None for noise in noises):
             least = min(sign * (held_out.score(p.at(0.0)) - before) for p in prospects)
             raise complaint(
@@ -133,9 +136,7 @@ class PlanningMixin(ForgettingMixin):
                 f"A redraw would bring the {held_out.metric} from {before:.6g} to {redraw:.6g}.",
             )
         table = tuple(
-            Option(
-                K, noise, _epsilon(judge, law, asked, noise, target, K), held_out.score(p.at(noise))
-            )
+            _option(judge, law, asked, p, noise, target._replace(n_unlearn_steps=K), held_out)
             for K, noise, p in zip(steps, noises, prospects, strict=True)
             if noise is not None
         )
@@ -166,35 +167,32 @@ def _checked_steps(given: int | Iterable[int] | None) -> tuple[int, ...]:
 
 
 def _largest_noise(
-    prospect: Prospect, validation: Validation, bound: float, law: IterateLaw
+    prospect: Prospect, validation: Validation, before: float, loss: float, law: IterateLaw
 ) -> float | None:
-    """The largest noise with a score no worse than `bound`; None if none is small enough."""
+    """The largest noise that loses no more than `loss`; None if none is small enough."""
     if validation.is_classifier:
-        return _largest_noise_for_accuracy(prospect, validation, bound, law)
+        return _largest_noise_for_accuracy(prospect, validation, before, loss, law)
     # The mean squared error is linear in the squared noise.
-    room = bound**2 - validation.score(prospect.at(0.0)) ** 2
+    room = (before + loss) ** 2 - validation.score(prospect.at(0.0)) ** 2
     if room < 0:
         return None
     return math.sqrt(room / float(np.mean(prospect.variance_per_noise)))
 
 
 def _largest_noise_for_accuracy(
-    prospect: Prospect, validation: Validation, bound: float, law: IterateLaw
+    prospect: Prospect, validation: Validation, before: float, loss: float, law: IterateLaw
 ) -> float | None:
     # Noise turns some wrong answers right, so accuracy need not fall everywhere: come from above.
     def margin(noise: float) -> float:
-        return validation.score(prospect.at(noise)) - bound
+        return validation.score(prospect.at(noise)) - (before - loss)
 
     gap = float(np.max(np.ptp(prospect.mean, axis=1)))
-    unit = math.sqrt(float(np.min(prospect.variance_per_noise)))
+    unit = math.sqrt(float(np.mean(prospect.variance_per_noise)))
     high = max(100 * gap / unit, law.schedule.segments[0].noise)
-    chance = margin(1e6 * high) + bound
-    if chance >= bound:
+    most = loss - margin(1e6 * high)
+    if loss >= most:
         raise complaint(
-            "tolerated_loss",
-            f"less than what pure noise loses, which would still be right {chance:.3g} of the time",
-            "more",
-            "Ask for a smaller loss.",
+            "tolerated_loss", f"less than {most:.6g}, what noise without end would lose", loss
         )
     while margin(high) >= 0:
         high *= _STEP_DOWN
@@ -209,13 +207,30 @@ def _largest_noise_for_accuracy(
     return root if margin(root) >= 0 else max(low, root * (1 - 1e-11))
 
 
+def _option(
+    judge: Accountant,
+    law: IterateLaw,
+    request: Request,
+    prospect: Prospect,
+    noise: float,
+    target: Target,
+    validation: Validation,
+) -> Option:
+    epsilon = _epsilon(judge, law, request, noise, target)
+    if epsilon < _ENOUGH:  # less noise will do
+        noise = min(noise, calibrate_with_floor(judge, law, request, target).noise)
+        epsilon = _epsilon(judge, law, request, noise, target)
+    after = validation.score(prospect.at(noise))
+    return Option(target.n_unlearn_steps, noise, epsilon, after)
+
+
 def _epsilon(
-    judge: Accountant, law: IterateLaw, request: Request, noise: float, target: Target, K: int
+    judge: Accountant, law: IterateLaw, request: Request, noise: float, target: Target
 ) -> float:
     if 0.0 < noise < noise_floor(law):
         return math.inf  # rounding of the parameters would swallow it
     try:
-        return judge.spend(law, request, noise, target._replace(n_unlearn_steps=K)).epsilon
+        return judge.spend(law, request, noise, target._replace(epsilon=1.0)).epsilon
     except ArithmeticError:
         return math.inf  # too little noise to tell the laws from rounding
 

@@ -48,7 +48,7 @@ def _gaps(mean: Array, labels: NDArray[np.intp]) -> Array:
     others = np.ones(mean.shape, dtype=bool)
     own = np.take_along_axis(mean, labels[:, None], axis=1)
     np.put_along_axis(others, labels[:, None], False, axis=1)
-    return (own - mean)[others].reshape(len(mean), -1)
+    return (own - mean)[others].reshape(len(mean), mean.shape[1] - 1)
 
 
 def _all_positive(gaps: Array) -> Array:
