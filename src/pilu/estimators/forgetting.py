@@ -134,9 +134,9 @@ class ForgettingMixin:
         accountant : str or accountant object
         validation : pair (X, y), optional
             Data to predict the score on, before and after each request and by a redraw, into
-            `Quote.utility`; about 10 ms a request, and one deletion that is thrown away to time
-            it. After an earlier request the prediction is that of a run which never saw the rows
-            forgotten so far.
+            `Quote.utility`; a millisecond a request on small problems, about 20 at 1,500 features
+            and 500 validation rows, and one deletion that is thrown away to time it. After an
+            earlier request the prediction is that of a run which never saw the rows forgotten.
 
         Returns
         -------

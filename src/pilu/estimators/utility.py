@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from pilu._checks import complaint
 from pilu.certify.accountant import Request
@@ -175,9 +176,10 @@ def predict_utility(
         return None
     appraiser = Appraiser(validation, law, n_unlearn_steps)
     scores = np.empty((len(groups), 2))
-    for i, rows in enumerate(groups):
-        request = Request(*chain.problem.source.take(rows))
-        scores[i] = appraiser.scores(request, float(noise[i]), n_unlearn_steps)
+    with threadpool_limits(1, user_api="blas"):  # small matrices: a second thread only costs
+        for i, rows in enumerate(groups):
+            request = Request(*chain.problem.source.take(rows))
+            scores[i] = appraiser.scores(request, float(noise[i]), n_unlearn_steps)
     if len(groups):
         request = Request(*chain.problem.source.take(groups[0]))
         segment = Segment(n_unlearn_steps, float(noise[0]))
