@@ -90,8 +90,8 @@ class PlanningMixin(ForgettingMixin):
 
         For every K the largest noise is found for which the predicted metric is worse than
         before by at most `tolerated_loss`, and the epsilon that it certifies. Where this would be
-        below 0.001, the least noise for 0.001 is taken. After an earlier request metric and epsilon
-        are conditional on it, as in `quote`.
+        below 0.001, the least noise for 0.001 is taken instead. After an earlier request metric and
+        epsilon are conditional on it, as in `quote`.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ def _option(
     epsilon = _epsilon(judge, law, request, noise, target)
     if epsilon < _ENOUGH:  # less noise will do
         noise = min(noise, calibrate_with_floor(judge, law, request, target).noise)
-        epsilon = _epsilon(judge, law, request, noise, target)
+        epsilon = _ENOUGH
     after = validation.score(prospect.at(noise))
     return Option(target.n_unlearn_steps, noise, epsilon, after)
 
