@@ -18,8 +18,10 @@ from pilu.certify.certificate import Certificate
 from pilu.certify.exact import Exact
 from pilu.certify.theorem import Theorem
 from pilu.certify.verify import verify
+from pilu.estimators.planning import Plan
 from pilu.estimators.quote import Quote
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
+from pilu.estimators.utility import Utility
 from pilu.exceptions import AlreadyForgotten, CertificateMismatch, PiluError
 
 __all__ = [
@@ -30,8 +32,10 @@ __all__ = [
     "LangevinRidge",
     "LangevinRidgeClassifier",
     "PiluError",
+    "Plan",
     "Quote",
     "Theorem",
+    "Utility",
     "accounting",
     "verify",
 ]

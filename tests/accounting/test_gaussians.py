@@ -149,3 +149,13 @@ def test_bad_input(arguments, words):
         GaussianPair(*arguments)
     with pytest.raises(ValueError, match="epsilon must be"):
         GaussianPair([0.1], [0.1], 1).delta(-1.0)
+
+
+@pytest.mark.parametrize("size", [1e-55, 1e-90, 1e-160, 1e-200, 1e-300, 5e-324])
+@pytest.mark.parametrize("signs", [(1, 1), (-1, -1), (0, 1), (1, 0), (-1, 0)])
+def test_laws_that_hardly_differ(size, signs):
+    # Where the saddle would leave the doubles a louder pair answers: finite, and tiny.
+    pair = GaussianPair([signs[0] * size, 0.0], [abs(signs[1]) * size, 0.0], 3)
+    for epsilon in (1e-9, 1e-3, 1.0):
+        assert pair.log_delta(epsilon) < -700
+        assert pair.reversed().log_delta(epsilon) < -700

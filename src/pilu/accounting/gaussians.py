@@ -45,6 +45,7 @@ _UNIT = 2.0**-52
 _CONVERGED = 1e-10  # relative error at which no finer step is tried
 _CUT = 1e-15  # relative size of the terms at which the sum may end
 _HOPELESS = 1e-6  # relative error beyond which nothing is answered
+_LEAST_SIZE = 1e-60  # of the largest excess or squared shift that is evaluated as it stands
 _LARGEST_EXCESS = 1e8  # the strip next to s = 1 is then still wide against an ulp
 _LEAST_LOG = -750.0  # log of less than any double
 _GROWN = 3.0  # log of the growth over the peak at which a path is given up
@@ -158,6 +159,13 @@ class GaussianPair:
             return -math.inf
         if float(np.max(self.excesses)) > _LARGEST_EXCESS:
             raise ArithmeticError("one law is wider than the other beyond what can be resolved.")
+        size = max(float(np.max(np.abs(self.excesses))), float(np.max(self.squared_shifts)))
+        if size < _LEAST_SIZE:
+            # The saddle would leave the doubles. Less noise multiplies x and a^2 alike and is
+            # never safer (`merged`): answer for the louder pair.
+            louder = 2 * _LEAST_SIZE / size
+            x, a2 = self.excesses * louder, self.squared_shifts * louder
+            return GaussianPair(x, a2, self.counts).log_delta(epsilon, enough)
         if epsilon >= self._largest_loss():
             return -math.inf
         c = self._saddle(epsilon)

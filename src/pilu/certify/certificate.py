@@ -19,6 +19,8 @@ __all__ = ["SCHEMA", "Certificate", "library_versions", "sha256_of", "sha256_of_
 
 SCHEMA = "pilu.certificate/1"
 
+_UTILITY_NUMBERS = ("before", "after", "redraw", "seconds", "redraw_seconds")
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -60,6 +62,10 @@ class Certificate:
         this request. They depend on the rows; `without_evidence` leaves only `evidence_sha256`.
     versions : dict
         Software that computed all this.
+    utility : dict or None
+        Where validation data was given: `metric` ("rmse" or "accuracy"), its predicted value
+        `before`, `after` and by a `redraw`, and the `seconds` and `redraw_seconds` that these take.
+        It depends on the rows and on the validation data, and `verify` cannot recompute it.
     """
 
     schema: str
@@ -83,6 +89,7 @@ class Certificate:
     evidence: Mapping[str, Any] | None
     evidence_sha256: str
     versions: Mapping[str, str]
+    utility: Mapping[str, Any] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Certificate.from_json, (self.to_json(),)
@@ -201,6 +208,14 @@ def _check_types(record: dict[str, Any]) -> None:
     def text(value: Any) -> bool:
         return isinstance(value, str)
 
+    def utility(value: Any) -> bool:
+        return (
+            mapping(value)
+            and set(value) == {"metric", *_UTILITY_NUMBERS}
+            and value["metric"] in ("rmse", "accuracy")
+            and all(number(value[name]) for name in _UTILITY_NUMBERS)
+        )
+
     kinds: dict[str, Callable[[Any], bool]] = {
         **dict.fromkeys(
             ("epsilon", "epsilon_target", "delta", "noise", "total_epsilon", "total_delta"), number
@@ -210,6 +225,7 @@ def _check_types(record: dict[str, Any]) -> None:
         "n_unlearn_steps": whole,
         "mu": lambda v: v is None or number(v),
         "evidence": lambda v: v is None or mapping(v),
+        "utility": lambda v: v is None or utility(v),
         "rows": lambda v: isinstance(v, list) and all(map(whole, v)),
         "conditional_on": lambda v: isinstance(v, list) and all(map(text, v)),
         "schedule": lambda v: (

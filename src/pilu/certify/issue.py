@@ -1,6 +1,7 @@
 """Write certificates out: one function for each way of forgetting."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ def certify_langevin(
     prior: Spent,
     conditional_on: Sequence[str],
     statistics_error: float,
+    utility: Mapping[str, Any] | None = None,
 ) -> tuple[Certificate, Spent]:
     """The certificate of a chain that has just forgotten `rows`, and the new running total."""
     c = calibration
@@ -68,11 +70,14 @@ def certify_langevin(
         evidence=evidence,
         evidence_sha256=sha256_of(evidence),
         versions=dict(library_versions()),
+        utility=utility,
     )
     return certificate, total
 
 
-def certify_redraw(chain: Chain, rows: NDArray[np.intp]) -> Certificate:
+def certify_redraw(
+    chain: Chain, rows: NDArray[np.intp], utility: Mapping[str, Any] | None = None
+) -> Certificate:
     """The certificate of a chain that has just been drawn afresh without `rows`."""
     evidence: dict[str, float] = {}
     return Certificate(
@@ -97,6 +102,7 @@ def certify_redraw(chain: Chain, rows: NDArray[np.intp]) -> Certificate:
         evidence=evidence,
         evidence_sha256=sha256_of(evidence),
         versions=dict(library_versions()),
+        utility=utility,
     )
 
 

@@ -31,8 +31,8 @@ _WORDS = [
     "copies, backups, statistics, nor the rows themselves where they are still stored.",
     "Steps, epsilon, seed and stopping must have been chosen without looking at realised "
     "parameters, and the request must not depend on an earlier release.",
-    "Noise levels, quotes, mu and evidence depend on the rows: publishing them says something "
-    "about the rows.",
+    "Noise levels, quotes, plans, predicted utility, mu and evidence depend on the rows, plans and "
+    "utility on the validation data too: publishing them says something about both.",
     "The proof is for real numbers; floating-point sampling is outside of it.",
 ]
 

@@ -26,7 +26,7 @@ def verify(certificate: Certificate) -> dict[str, bool]:
     -------
     checks : dict of str to bool
         What was found true, and what could not be checked (``False``): without evidence epsilon
-        is not recomputed, and the evidence is never compared with the data here.
+        is not recomputed, and neither evidence nor utility is ever compared with the data here.
 
     Raises
     ------
@@ -45,6 +45,7 @@ def verify(certificate: Certificate) -> dict[str, bool]:
         "unconditional": not certificate.conditional_on,
         "parameters_checked": False,
         "inputs_checked_against_data": False,
+        "utility_recomputed": False,
     }
     if certificate.evidence is None:
         return checks

@@ -13,7 +13,9 @@ from pilu._checks import as_numbers, check_choice, check_integer, check_real, co
 from pilu.dynamics.chain import SOLVERS, Chain
 from pilu.dynamics.entropy import GaussianSource, SeededGaussian, SystemGaussian
 from pilu.dynamics.schedule import Segment
-from pilu.estimators.forgetting import Fitted, ForgettingMixin
+from pilu.estimators.fitted import Fitted
+from pilu.estimators.forgetting import ForgettingMixin
+from pilu.estimators.planning import PlanningMixin
 from pilu.estimators.requests import RowBook
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.rows import RowSource
@@ -25,7 +27,7 @@ Array = NDArray[np.float64]
 _LARGEST = 1e50  # magnitude of data and noise
 
 
-class LangevinRidgeBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
+class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type: ignore[misc]
     """Ridge regression by Langevin dynamics; `LangevinRidge` says what the parameters mean."""
 
     def __init__(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.estimators.utility import Utility
 from pilu.exceptions import MissingExtra
 
 __all__ = ["Quote"]
@@ -28,6 +29,9 @@ class Quote:
     n_unlearn_steps : int
     accountant : dict
         Name and options of the accountant.
+    utility : Utility or None
+        Predicted score before, after and by a redraw, with seconds, where validation data was
+        given.
     """
 
     requests: tuple[tuple[int, ...], ...]
@@ -36,6 +40,7 @@ class Quote:
     delta: Array
     n_unlearn_steps: int
     accountant: dict[str, Any]
+    utility: Utility | None = None
 
     def __post_init__(self) -> None:
         for array in (self.noise, self.epsilon, self.delta):
@@ -52,12 +57,20 @@ class Quote:
             raise MissingExtra(
                 'Quote.to_frame needs pandas. Install it with: pip install "pilu[pandas]"'
             ) from None
-        return pd.DataFrame(
-            {
-                "rows": self.requests,
-                "n_rows": [len(r) for r in self.requests],
-                "noise": np.array(self.noise),
-                "epsilon": np.array(self.epsilon),
-                "delta": np.array(self.delta),
+        columns = {
+            "rows": self.requests,
+            "n_rows": [len(r) for r in self.requests],
+            "noise": np.array(self.noise),
+            "epsilon": np.array(self.epsilon),
+            "delta": np.array(self.delta),
+        }
+        if self.utility is not None:
+            u = self.utility
+            columns |= {
+                f"{u.metric}_before": np.full(len(self), u.before),
+                f"{u.metric}_after": np.array(u.after),
+                f"{u.metric}_redraw": np.array(u.redraw),
+                "seconds": np.array(u.seconds),
+                "redraw_seconds": np.full(len(self), u.redraw_seconds),
             }
-        )
+        return pd.DataFrame(columns)

@@ -158,13 +158,14 @@ class LangevinRidgeClassifier(ClassifierMixin, LangevinRidgeBase):  # type: igno
         n_unlearn_steps: int = 80,
         accountant: str | Accountant = "exact",
         method: str = "langevin",
+        validation: tuple[Any, Any] | None = None,
         keep_empty_classes: bool = False,
     ) -> Certificate:
         """Forget rows, as `LangevinRidge.unlearn` does.
 
         Parameters
         ----------
-        rows, ids, subject, epsilon, delta, n_unlearn_steps, accountant, method
+        rows, ids, subject, epsilon, delta, n_unlearn_steps, accountant, method, validation
             As in `LangevinRidge.unlearn`.
         keep_empty_classes : bool, default=False
             Whether a class may lose its last row. Its name then stays in `classes_`, with a
@@ -187,6 +188,7 @@ class LangevinRidgeClassifier(ClassifierMixin, LangevinRidgeBase):  # type: igno
             n_unlearn_steps=n_unlearn_steps,
             accountant=accountant,
             method=method,
+            validation=validation,
         )
 
     def _check_classes_survive(self, rows: NDArray[np.intp]) -> None:

@@ -1,0 +1,94 @@
+"""What a fitted estimator holds, and what can be read off it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from pilu.accounting.composition import Spent
+from pilu.certify.accountant import Accountant
+from pilu.dynamics.chain import Chain
+from pilu.estimators.requests import RowBook
+from pilu.laws.iterates import IterateLaw
+from pilu.ridge.rows import RowSource
+from pilu.ridge.spectrum import Spectrum
+
+__all__ = ["Fitted", "FittedMixin"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """All that fitting and forgetting produce; replaced as a whole, so no call leaves a half."""
+
+    chain: Chain
+    book: RowBook
+    spent: Spent = field(default_factory=Spent)
+    certificates: tuple[str, ...] = ()  # hashes of those issued since the last redraw
+    n_requests: int = 0
+
+    @property
+    def source(self) -> RowSource:
+        """The rows."""
+        return self.chain.problem.source
+
+    @property
+    def law(self) -> IterateLaw:
+        """The law of the run without any forgotten row, in an eigenbasis."""
+        return self._law_in(self.chain.problem.spectrum)
+
+    def law_for(self, accountant: Accountant) -> IterateLaw:
+        """The same, in the cheapest form that the accountant takes."""
+        if getattr(accountant, "takes_corrections", False):
+            return self._law_in(self.chain.problem.corrected_spectrum)
+        return self.law
+
+    def _law_in(self, spectrum: Spectrum) -> IterateLaw:
+        chain = self.chain
+        return IterateLaw(spectrum, chain.step_size, chain.schedule, chain.start)
+
+
+class FittedMixin:
+    """Needs `_attachable` from the estimator, and `_fitted` once it is fitted."""
+
+    _fitted: Fitted
+
+    def _attachable(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
+        raise NotImplementedError
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_fitted" in self.__dict__
+
+    @property
+    def _theta(self) -> Array:
+        # AttributeError, not NotFittedError: hasattr(model, "coef_") must answer False.
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet. Call fit first.")
+        return self._fitted.chain.theta
+
+    @property
+    def step_size_(self) -> float:
+        """The step size in use, 1/L of the fit by default."""
+        check_is_fitted(self)
+        return self._fitted.chain.step_size
+
+    @property
+    def schedule_(self) -> tuple[tuple[int, float], ...]:
+        """All (steps, noise) segments since learning or the last redraw."""
+        check_is_fitted(self)
+        return tuple((s.steps, s.noise) for s in self._fitted.chain.schedule.segments)
+
+    @property
+    def remaining_(self) -> NDArray[np.intp]:
+        """Fit-time positions of the rows that are not forgotten."""
+        check_is_fitted(self)
+        return np.flatnonzero(self._fitted.source.live)
+
+    @property
+    def total_(self) -> tuple[float, float]:
+        """Running total (epsilon, delta) over all requests since the last redraw."""
+        check_is_fitted(self)
+        return self._fitted.spent.epsilon, self._fitted.spent.delta

@@ -1,0 +1,247 @@
+"""Plans: given a tolerated loss, the least epsilon, and how many steps to take for it."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from sklearn.utils.validation import check_is_fitted
+
+from pilu._checks import check_integer, check_real, complaint
+from pilu.certify.accountant import Accountant, Request, Target
+from pilu.certify.floor import calibrate_with_floor, noise_floor
+from pilu.certify.registry import resolve_accountant
+from pilu.estimators.quoting import QuotingMixin
+from pilu.estimators.requests import live_rows
+from pilu.estimators.utility import Appraiser, Validation
+from pilu.laws.forecast import Prospect
+from pilu.laws.iterates import IterateLaw
+
+__all__ = ["Option", "Plan", "PlanningMixin"]
+
+_STEPS = (1, 2, 5, 10, 20, 40, 80, 160, 320)
+_GOOD_ENOUGH = 1.05  # epsilon, relative to the least: for it fewer steps are preferred
+_ENOUGH = 1e-3  # an epsilon below which no more noise is added: delta alone covers what is left
+_STEP_DOWN = 1.5  # of the noise, in search of an accuracy that is tolerated
+
+
+class Option(NamedTuple):
+    """One line of a plan: K, the noise that is tolerated, what it certifies and predicts."""
+
+    n_unlearn_steps: int
+    noise: float
+    epsilon: float  # infinite where the noise certifies nothing
+    after: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to forget a request for a tolerated loss.
+
+    Attributes
+    ----------
+    rows : tuple of int
+        The request.
+    metric : {"rmse", "accuracy"}
+        As in `Utility`.
+    tolerated_loss : float
+    epsilon, delta : float
+        What `noise` certifies: pass them to `unlearn` with `n_unlearn_steps`.
+    noise, n_unlearn_steps : float, int
+        The suggestion: the fewest steps whose epsilon is within 5% of the least.
+    before, after, redraw : float
+        Predicted metric of the model as it stands, after the plan, and after a redraw.
+    accountant : dict
+        Name and options of the accountant.
+    table : tuple of Option
+        All K that can keep within the loss, each with its noise, epsilon and metric.
+    """
+
+    rows: tuple[int, ...]
+    metric: str
+    tolerated_loss: float
+    epsilon: float
+    delta: float
+    noise: float
+    n_unlearn_steps: int
+    before: float
+    after: float
+    redraw: float
+    accountant: dict[str, Any]
+    table: tuple[Option, ...]
+
+
+class PlanningMixin(QuotingMixin):
+    """Adds `plan`."""
+
+    def plan(
+        self,
+        request: int | Sequence[int],
+        *,
+        validation: tuple[Any, Any],
+        tolerated_loss: float,
+        delta: float | None = None,
+        accountant: str | Accountant = "exact",
+        n_unlearn_steps: int | Iterable[int] | None = None,
+    ) -> Plan:
+        """The least epsilon whose predicted loss is tolerated; nothing is changed.
+
+        For every K the largest noise is found for which the predicted metric is worse than
+        before by at most `tolerated_loss`, and the epsilon that it certifies. Where this would be
+        below 0.001, the least noise for 0.001 is taken instead. After an earlier request metric and
+        epsilon are conditional on it, as in `quote`.
+
+        Parameters
+        ----------
+        request : int or sequence of int
+            One request: a row, or rows forgotten together.
+        validation : pair (X, y)
+            Data on which the metric is predicted: RMSE, or accuracy for a classifier.
+        tolerated_loss : float >= 0
+            How much larger the RMSE, or smaller the accuracy, may become.
+        delta, accountant
+            As in `quote`.
+        n_unlearn_steps : int or iterable of int, optional
+            The K to try; by default 1 to 320.
+
+        Returns
+        -------
+        plan : Plan
+        """
+        check_is_fitted(self)
+        loss = check_real("tolerated_loss", tolerated_loss, least=0.0)
+        steps = _checked_steps(n_unlearn_steps)
+        judge = resolve_accountant(accountant)
+        target = self._target(_ENOUGH, delta, steps[-1])
+        held_out = self._checked_validation(validation)
+        if held_out is None:
+            raise complaint("validation", "a pair (X, y)", None, "A plan needs data to score.")
+        fitted = self._fitted
+        rows = live_rows(fitted.source.live, request)
+        asked, law = Request(*fitted.source.take(rows)), fitted.law
+        appraiser = Appraiser(held_out, law, steps[-1])
+        prospects, redraw = appraiser.prospects(asked, steps)
+        before, sign = appraiser.before, -1.0 if held_out.is_classifier else 1.0
+        if not any(p.variance_per_noise.any() for p in prospects):
+            raise complaint("validation", "an X with a row that is not zero", "zeros")
+        noises = [_largest_noise(p, held_out, before, loss, law) for p in prospects]
+        if all(noise is None for noise in noises):
+            least = min(sign * (held_out.score(p.at(0.0)) - before) for p in prospects)
+            raise complaint(
+                "tolerated_loss",
+                f"at least {least:.6g}, what forgetting these rows costs without any noise",
+                loss,
+                f"A redraw would bring the {held_out.metric} from {before:.6g} to {redraw:.6g}.",
+            )
+        table = tuple(
+            _option(judge, law, asked, p, noise, target._replace(n_unlearn_steps=K), held_out)
+            for K, noise, p in zip(steps, noises, prospects, strict=True)
+            if noise is not None
+        )
+        best = _suggested(table, loss)
+        return Plan(
+            rows=tuple(int(r) for r in rows),
+            metric=held_out.metric,
+            tolerated_loss=loss,
+            epsilon=best.epsilon,
+            delta=target.delta,
+            noise=best.noise,
+            n_unlearn_steps=best.n_unlearn_steps,
+            before=before,
+            after=best.after,
+            redraw=redraw,
+            accountant=judge.describe(),
+            table=table,
+        )
+
+
+def _checked_steps(given: int | Iterable[int] | None) -> tuple[int, ...]:
+    if given is None:
+        return _STEPS
+    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    if not listed:
+        raise complaint("n_unlearn_steps", "at least one integer >= 1", given)
+    return tuple(sorted({check_integer("n_unlearn_steps", k, least=1) for k in listed}))
+
+
+def _largest_noise(
+    prospect: Prospect, validation: Validation, before: float, loss: float, law: IterateLaw
+) -> float | None:
+    """The largest noise that loses no more than `loss`; None if none is small enough."""
+    if validation.is_classifier:
+        return _largest_noise_for_accuracy(prospect, validation, before, loss, law)
+    # The mean squared error is linear in the squared noise.
+    room = (before + loss) ** 2 - validation.score(prospect.at(0.0)) ** 2
+    if room < 0:
+        return None
+    return math.sqrt(room / float(np.mean(prospect.variance_per_noise)))
+
+
+def _largest_noise_for_accuracy(
+    prospect: Prospect, validation: Validation, before: float, loss: float, law: IterateLaw
+) -> float | None:
+    # Noise turns some wrong answers right, so accuracy need not fall everywhere: come from above.
+    def margin(noise: float) -> float:
+        return validation.score(prospect.at(noise)) - (before - loss)
+
+    gap = float(np.max(np.ptp(prospect.mean, axis=1)))
+    unit = math.sqrt(float(np.mean(prospect.variance_per_noise)))
+    high = max(100 * gap / unit, law.schedule.segments[0].noise)
+    most = loss - margin(1e6 * high)
+    if loss >= most:
+        raise complaint(
+            "tolerated_loss", f"less than {most:.6g}, what noise without end would lose", loss
+        )
+    while margin(high) >= 0:
+        high *= _STEP_DOWN
+    floor = noise_floor(law)
+    low = high / _STEP_DOWN
+    while margin(low) < 0:
+        if low < floor:
+            return 0.0 if margin(0.0) >= 0 else None
+        high, low = low, low / _STEP_DOWN
+    # brentq may stop on either side of the root; a hair less noise is on the tolerated side.
+    root = float(brentq(margin, low, high, xtol=1e-13 * high, rtol=1e-12))
+    return root if margin(root) >= 0 else max(low, root * (1 - 1e-11))
+
+
+def _option(
+    judge: Accountant,
+    law: IterateLaw,
+    request: Request,
+    prospect: Prospect,
+    noise: float,
+    target: Target,
+    validation: Validation,
+) -> Option:
+    epsilon = _epsilon(judge, law, request, noise, target)
+    if epsilon < _ENOUGH:  # less noise will do
+        noise = min(noise, calibrate_with_floor(judge, law, request, target).noise)
+        epsilon = _ENOUGH
+    after = validation.score(prospect.at(noise))
+    return Option(target.n_unlearn_steps, noise, epsilon, after)
+
+
+def _epsilon(
+    judge: Accountant, law: IterateLaw, request: Request, noise: float, target: Target
+) -> float:
+    if 0.0 < noise < noise_floor(law):
+        return math.inf  # rounding of the parameters would swallow it
+    try:
+        return judge.spend(law, request, noise, target._replace(epsilon=1.0)).epsilon
+    except ArithmeticError:
+        return math.inf  # too little noise to tell the laws from rounding
+
+
+def _suggested(table: tuple[Option, ...], loss: float) -> Option:
+    least = min(option.epsilon for option in table)
+    if math.isinf(least):
+        raise complaint(
+            "tolerated_loss",
+            "large enough for noise that certifies something",
+            loss,
+            "Tolerate more, forget fewer rows at once, or redraw.",
+        )
+    return next(option for option in table if option.epsilon <= _GOOD_ENOUGH * least)

@@ -1,0 +1,243 @@
+"""Predicted utility: what a request does to the score on validation data, and how long it takes."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from pilu._checks import complaint
+from pilu.certify.accountant import Request
+from pilu.dynamics.chain import Chain
+from pilu.dynamics.entropy import SystemGaussian
+from pilu.dynamics.schedule import Segment
+from pilu.laws.forecast import Forecast, Predictions, Prospect
+from pilu.laws.iterates import IterateLaw
+from pilu.laws.scores import expected_accuracy, expected_rmse
+
+__all__ = [
+    "Appraiser",
+    "Utility",
+    "Validation",
+    "langevin_record",
+    "predict_utility",
+    "redraw_record",
+    "timed",
+]
+
+Array = NDArray[np.float64]
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+
+
+@dataclass(frozen=True, eq=False)
+class Utility:
+    """Predicted score and cost of every request of a quote; arrays run parallel to its requests.
+
+    The scores are expectations under the chain's law, which sees no realised parameters. They
+    depend on the rows and on the validation data (docs/utility.md).
+
+    Attributes
+    ----------
+    metric : {"rmse", "accuracy"}
+        "rmse" is the root of the expected mean squared error over validation rows and targets;
+        "accuracy" the expected share of validation rows classified as labelled.
+    before : float
+        Of the model as it stands.
+    after : array
+        Once the request is forgotten by Langevin steps with the quoted noise.
+    redraw : array
+        Once it is forgotten by a redraw.
+    seconds : array
+        What the Langevin request would take: calibration, measured for each request, and a
+        deletion with its steps, measured once.
+    redraw_seconds : float
+        What a redraw would take: the eigenbasis, timed when it was last built, and a draw.
+    """
+
+    metric: str
+    before: float
+    after: Array
+    redraw: Array
+    seconds: Array
+    redraw_seconds: float
+
+    def __post_init__(self) -> None:
+        for array in (self.after, self.redraw, self.seconds):
+            array.setflags(write=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Validation rows (with the intercept's ones) and targets, n x d; one-hot for a classifier."""
+
+    X: Array
+    Y: Array
+    is_classifier: bool
+
+    @classmethod
+    def of(
+        cls,
+        pair: Any,
+        read: Callable[[Any, Any], tuple[NDArray[Any], Array]],
+        *,
+        n_targets: int,
+        fit_intercept: bool,
+        is_classifier: bool,
+    ) -> "Validation":
+        """Check a pair (X, y); `read` is the estimator's way to turn it into arrays."""
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            found = f"{type(pair).__name__} of length {len(pair)}" if _has_length(pair) else pair
+            raise complaint("validation", "a pair (X, y)", found, "Pass validation=(X_val, y_val).")
+        try:
+            X, Y = read(*pair)
+            X = np.asarray(X, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"validation must be a pair (X, y) that the model can score: {error}"
+            ) from None
+        if len(X) != len(Y):
+            raise complaint("validation", "X and y with as many rows", (len(X), len(Y)))
+        if Y.shape[1] != n_targets:
+            raise complaint("validation", f"a y with {n_targets} target(s)", Y.shape[1])
+        for name, values in (("X", X), ("y", Y)):
+            if not np.isfinite(values).all():
+                wrong = float(values[~np.isfinite(values)][0])
+                raise complaint(
+                    "validation", f"finite in {name}", wrong, "Drop or impute such rows."
+                )
+        if fit_intercept:
+            X = np.hstack([X, np.ones((len(X), 1))])
+        return cls(X, Y, is_classifier)
+
+    @property
+    def metric(self) -> str:
+        """Name of the score."""
+        return "accuracy" if self.is_classifier else "rmse"
+
+    def score(self, predictions: Predictions) -> float:
+        """The expected score of Gaussian predictions at the rows."""
+        if not self.is_classifier:
+            return expected_rmse(predictions, self.Y)
+        # A label that the model does not know is nobody's column.
+        labels = np.where(self.Y.any(axis=1), np.argmax(self.Y, axis=1), -1)
+        return expected_accuracy(predictions, labels)
+
+
+class Appraiser:
+    """Scores of a law on validation data, for requests of at most K steps."""
+
+    def __init__(self, validation: Validation, law: IterateLaw, n_unlearn_steps: int) -> None:
+        self.validation = validation
+        self._forecast = Forecast(law, validation.X, n_unlearn_steps)
+        self.before = validation.score(self._forecast.before)
+
+    def scores(self, request: Request, noise: float, n_unlearn_steps: int) -> tuple[float, float]:
+        """Scores after the Langevin request with this noise, and after a redraw."""
+        found = self._forecast.without(*request)
+        after = self.validation.score(found.after(n_unlearn_steps).at(noise))
+        return after, self.validation.score(found.redraw)
+
+    def prospects(
+        self, request: Request, steps: tuple[int, ...]
+    ) -> tuple[tuple[Prospect, ...], float]:
+        """For every K the predictions as a function of the noise; and the score of a redraw."""
+        found = self._forecast.without(*request)
+        return tuple(found.after(k) for k in steps), self.validation.score(found.redraw)
+
+    def record(
+        self, after: float, redraw: float, seconds: float, redraw_seconds: float
+    ) -> dict[str, Any]:
+        """The predicted utility of one request, as it stands in a certificate."""
+        return {
+            "metric": self.validation.metric,
+            "before": self.before,
+            "after": after,
+            "redraw": redraw,
+            "seconds": seconds,
+            "redraw_seconds": redraw_seconds,
+        }
+
+
+def predict_utility(
+    validation: Validation,
+    law: IterateLaw,
+    chain: Chain,
+    groups: Sequence[NDArray[np.intp]],
+    noise: Array,
+    seconds: Array,
+    n_unlearn_steps: int,
+) -> Utility:
+    """The utility of quoted requests; `seconds` is what calibrating each of them took."""
+    appraiser = Appraiser(validation, law, n_unlearn_steps)
+    scores = np.empty((len(groups), 2))
+    with threadpool_limits(1, user_api="blas"):  # small matrices: a second thread only costs
+        for i, rows in enumerate(groups):
+            request = Request(*chain.problem.source.take(rows))
+            scores[i] = appraiser.scores(request, float(noise[i]), n_unlearn_steps)
+    if len(groups):
+        request = Request(*chain.problem.source.take(groups[0]))
+        segment = Segment(n_unlearn_steps, float(noise[0]))
+        _, deletion = timed(_throw_away, chain, groups[0], request, segment)
+        seconds = seconds + deletion
+    return Utility(
+        validation.metric,
+        appraiser.before,
+        scores[:, 0].copy(),
+        scores[:, 1].copy(),
+        seconds,
+        _redraw_seconds(chain),
+    )
+
+
+def langevin_record(
+    validation: Validation,
+    law: IterateLaw,
+    chain: Chain,
+    request: Request,
+    segment: Segment,
+    seconds: float,
+) -> dict[str, Any]:
+    """The utility of a request that was just forgotten by `segment`, from the law before it."""
+    appraiser = Appraiser(validation, law, segment.steps)
+    scores = appraiser.scores(request, segment.noise, segment.steps)
+    return appraiser.record(*scores, seconds, _redraw_seconds(chain))
+
+
+def redraw_record(
+    validation: Validation, law: IterateLaw, request: Request, seconds: float
+) -> dict[str, Any]:
+    """The utility of a request that was just forgotten by a redraw, from the law before it."""
+    appraiser = Appraiser(validation, law, 1)
+    _, score = appraiser.scores(request, 0.0, 1)
+    return appraiser.record(score, score, seconds, seconds)
+
+
+def timed(
+    call: Callable[Arguments, Result], *args: Arguments.args, **options: Arguments.kwargs
+) -> tuple[Result, float]:
+    """A call's result and the seconds that it took."""
+    started = time.perf_counter()
+    result = call(*args, **options)
+    return result, time.perf_counter() - started
+
+
+def _redraw_seconds(chain: Chain) -> float:
+    """What a redraw would take: the eigenbasis as it was timed, and a draw that is thrown away."""
+    steps, noise = chain.schedule.segments[0]
+    # The gradient solver walks through the rows at every step: one step is timed for all of them.
+    some = steps if chain.solver == "spectral" else 1
+    _, seconds = timed(chain.forgetting, chain.problem, Segment(some, noise), SystemGaussian())
+    return chain.problem.spectrum.seconds + seconds * steps / some
+
+
+def _throw_away(chain: Chain, rows: NDArray[np.intp], request: Request, segment: Segment) -> None:
+    # All that `unlearn` does after calibrating, on immutable objects that nobody keeps.
+    chain.forgetting(chain.problem.without(rows, *request), segment, SystemGaussian())
+
+
+def _has_length(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str)
