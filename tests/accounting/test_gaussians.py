@@ -10,6 +10,7 @@ from mpmath import mpf
 from oracles.pairs import contour_delta, one_direction_delta
 from pilu.accounting import GaussianPair, PrivacyCurve, delta_from_mu
 from pilu.accounting.curves import closeness
+from pilu.accounting.gaussians import nearly_gaussian_log_delta
 
 EPSILONS = [0.0, 0.1, 1.0, 5.0, 20.0]
 ONE = [
@@ -159,3 +160,19 @@ def test_laws_that_hardly_differ(size, signs):
     for epsilon in (1e-9, 1e-3, 1.0):
         assert pair.log_delta(epsilon) < -700
         assert pair.reversed().log_delta(epsilon) < -700
+
+
+@pytest.mark.parametrize("d", [1, 10])
+@pytest.mark.parametrize("size", [1e-6, 1e-5, 1e-4])
+@pytest.mark.parametrize(("energy", "epsilon"), [(0.05, 0.3), (0.3, 1.0), (2.0, 3.0)])
+def test_the_series_for_small_excesses_is_close_enough_to_search_with(
+    d, size, energy, epsilon, rng
+):
+    x = rng.normal(size=6) * size / np.sqrt(d)
+    a2 = rng.uniform(size=6)
+    a2 *= energy / a2.sum()
+    pair = GaussianPair(x, a2, d)
+    true = [pair.log_delta(epsilon), pair.reversed().log_delta(epsilon)]
+    moments = (a2.sum(), (x * a2).sum(), (x**2 * a2).sum(), (x**2).sum(), d, epsilon)
+    assert nearly_gaussian_log_delta(*moments, both=False) == pytest.approx(true[0], abs=1e-8)
+    assert nearly_gaussian_log_delta(*moments, both=True) == pytest.approx(max(true), abs=1e-8)

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from pilu._checks import as_numbers, check_real, complaint
 
@@ -90,6 +91,12 @@ class GaussianPair:
         for name, value in (("excesses", x), ("squared_shifts", a2), ("counts", counts)):
             object.__setattr__(self, name, value)
 
+    @classmethod
+    def _of_checked(cls, excesses: Array, squared_shifts: Array, counts: Array) -> "GaussianPair":
+        pair = object.__new__(cls)
+        pair.__dict__.update(excesses=excesses, squared_shifts=squared_shifts, counts=counts)
+        return pair
+
     @property
     def is_trivial(self) -> bool:
         """Whether P and Q are the same."""
@@ -98,9 +105,10 @@ class GaussianPair:
     def reversed(self) -> "GaussianPair":
         """The pair with the roles of P and Q exchanged."""
         variances = 1 + self.excesses
-        return GaussianPair(
-            -self.excesses / variances, self.squared_shifts / variances, self.counts
-        )
+        excesses = -self.excesses / variances
+        if not float(np.min(excesses)) > -1:
+            raise ArithmeticError("one law is wider than the other beyond what can be resolved.")
+        return self._of_checked(excesses, self.squared_shifts / variances, self.counts)
 
     def without_dust(self) -> "GaussianPair":
         """The pair with directions of rounding size left out: for searching, not for certifying."""
@@ -340,3 +348,45 @@ def _merge_cost(one: _Group, two: _Group) -> float:
         return math.inf
     x, a2, count = _merge(one, two)
     return a2 - one[1] - two[1] + count * x * x - one[2] * one[0] ** 2 - two[2] * two[0] ** 2
+
+
+def nearly_gaussian_log_delta(
+    shifts: float,
+    mixed: float,
+    mixed_twice: float,
+    excesses: float,
+    outputs: int,
+    epsilon: float,
+    *,
+    both: bool,
+) -> float:
+    """log delta(epsilon) for small excesses, to second order in them: an estimate for searching.
+
+    With A, B, D and E the sums of a^2, x a^2, x^2 a^2 and x^2,
+
+        log M(s) = s(s-1)/2 (A + dE/2 + (s-1) B + (s-1)^2 D) + ...
+
+    and a factor s - 1 in the integrand is a derivative by -epsilon of p(epsilon), the density
+    of the Gaussian mechanism's loss.
+    """
+
+    def forward(A: float, B: float, D: float) -> float:
+        mu = math.sqrt(A + outputs * excesses / 2)
+        t = epsilon / mu - mu / 2
+        first = float(log_ndtr(-t))
+        log_delta = first + math.log(-math.expm1(epsilon + float(log_ndtr(-t - mu)) - first))
+        density = math.exp(-t * t / 2 - log_delta) / math.sqrt(2 * math.pi) / mu
+        first_order = B * t / mu
+        second_order = D * (t**2 - 1) / mu**2
+        second_order += B**2 / 4 * ((t**4 - 6 * t**2 + 3) / mu**4 + (t**3 - 3 * t) / mu**3)
+        return log_delta + math.log1p(density / 2 * (first_order + second_order))
+
+    try:
+        here = forward(shifts, mixed, mixed_twice)
+        if not both:
+            return here
+        # The reversed pair has -x/(1+x) and a^2/(1+x).
+        there = forward(shifts - mixed + mixed_twice, 2 * mixed_twice - mixed, mixed_twice)
+        return max(here, there)
+    except ValueError:
+        raise ArithmeticError("too far from a Gaussian mechanism for a series.") from None

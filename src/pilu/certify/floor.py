@@ -6,6 +6,8 @@ is taken from the law, not from realised parameters.
 
 import math
 
+import numpy as np
+
 from pilu.certify.accountant import Accountant, Calibration, Request, Target
 from pilu.laws.iterates import IterateLaw
 
@@ -16,9 +18,9 @@ _ULPS = 2.0**12  # rounding units of the parameters that one step's noise must s
 
 def noise_floor(law: IterateLaw) -> float:
     """Least sigma whose step spans `_ULPS` rounding units of parameters as large as the mean."""
-    size = law.final_mean_norm + math.sqrt(
-        float(law.final_variances(law.spectrum.eigenvalues).max())
-    )
+    # Variances fall towards eta a = 1 from either side.
+    a = law.spectrum.eigenvalues
+    size = law.final_mean_norm + math.sqrt(law.final_variances(np.array([a.min(), a.max()])).max())
     return _ULPS * 2.0**-52 * size / math.sqrt(2 * law.step_size)
 
 

@@ -22,8 +22,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from pilu.dynamics.spectral import decay, decays, spread
+from pilu.dynamics.spectral import decay, spread
 from pilu.laws.iterates import IterateLaw
+from pilu.laws.powers import Powers
 
 __all__ = ["ChainDifference", "Whitened", "dense_difference", "mean_difference"]
 
@@ -56,6 +57,7 @@ class ChainDifference:
 
     law: IterateLaw
     eigenvalues: Array  # of A', m of them
+    variances: Array  # h of them: of the retained run's covariance after the schedule
     span: Array  # U, m x q
     sizes: Array  # q
     mean: Array  # q x d
@@ -64,10 +66,12 @@ class ChainDifference:
 
     @classmethod
     def of(
-        cls, law: IterateLaw, eigenvalues: Array, mean: Array, covariance: Array
+        cls, law: IterateLaw, eigenvalues: Array, mean: Array, with_rows: Array
     ) -> "ChainDifference":
-        """Reduce Delta (m x d) and C (m x m), given in the eigenbasis of A'."""
-        largest = float(np.max(law.final_variances(eigenvalues)))
+        """Reduce Delta (m x d) and C, given h(A) (m x m), in the eigenbasis of A'."""
+        variances = law.final_variances(eigenvalues)
+        covariance = (with_rows + with_rows.T) / 2 - np.diag(variances)
+        largest = float(np.max(variances))
         sizes, vectors = np.linalg.eigh(covariance)
         # Below this C is what rounding made of it, in directions that mean nothing.
         kept = np.abs(sizes) > _UNIT * (4 + law.schedule.n_steps / _NOISY_STEPS) * largest
@@ -81,17 +85,13 @@ class ChainDifference:
         return cls(
             law,
             eigenvalues,
+            variances,
             span,
             np.concatenate([sizes[kept], np.zeros(fresh.shape[1])]),
             span.T @ mean,
             float(np.linalg.norm(sizes[~kept])),
             float(np.linalg.norm(mean - span @ (span.T @ mean))),
         )
-
-    @cached_property
-    def variances(self) -> Array:
-        """Eigenvalues h(A') of the retained run's covariance after the schedule."""
-        return self.law.final_variances(self.eigenvalues)
 
     def later_variances(self, noise: float, n_steps: int) -> Array:
         """Eigenvalues of R: what K steps with this noise add, seen from before them."""
@@ -137,21 +137,21 @@ class ChainDifference:
         return Whitened(scale, (scale * self.sizes) @ scale.T, scale @ self.mean)
 
 
-def mean_difference(law: IterateLaw, powers: Array, source: Array, means: Array) -> Array:
+def mean_difference(law: IterateLaw, powers: Powers, source: Array, means: Array) -> Array:
     """Delta_N = -eta sum_k (1 - eta A')^{N-1-k} X_f' u_k, where A' is diagonal.
 
-    `powers` are those of 1 - eta A' (m x N at least), `source` is X_f' in that basis (m x R),
-    `means` are the residual means u (R x d x N).
+    `powers` are those of 1 - eta A', `source` is X_f' in that basis (m x R), `means` are the
+    residual means u (R x d x N).
     """
-    powers = powers[:, means.shape[2] - 1 :: -1]
-    total = np.zeros((len(powers), means.shape[1]))
+    total = np.zeros((len(source), means.shape[1]))
     for row, u in enumerate(means):
-        total -= law.step_size * source[:, row, None] * (powers @ u.T)
+        total -= law.step_size * source[:, row, None] * powers.weighted(u.T[::-1])
     return total
 
 
-def dense_difference(law: IterateLaw, Z: Array, means: Array) -> ChainDifference:
+def dense_difference(law: IterateLaw, Z: Array, targets: Array) -> ChainDifference:
     """The difference in the full eigenbasis of A': exact up to rounding, O(p^3)."""
+    means = law.residual_means(Z, targets)
     full = law.spectrum.matrix()
     before, turn = law.spectrum.eigenvalues, None
     if not law.spectrum.is_diagonal:
@@ -160,8 +160,6 @@ def dense_difference(law: IterateLaw, Z: Array, means: Array) -> ChainDifference
     values, basis = scipy.linalg.eigh(full - Z.T @ Z, check_finite=False)
     values = np.maximum(values, law.spectrum.alpha)
     turned = basis if turn is None else turn.T @ basis
-    covariance = turned.T @ (law.final_variances(before)[:, None] * turned)
-    covariance[np.diag_indices_from(covariance)] -= law.final_variances(values)
-    powers = decays(values, law.step_size, means.shape[2])
-    mean = mean_difference(law, powers, basis.T @ Z.T, means)
-    return ChainDifference.of(law, values, mean, (covariance + covariance.T) / 2)
+    with_rows = turned.T @ (law.final_variances(before)[:, None] * turned)
+    mean = mean_difference(law, Powers(values, law.step_size), basis.T @ Z.T, means)
+    return ChainDifference.of(law, values, mean, with_rows)

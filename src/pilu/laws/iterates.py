@@ -7,6 +7,7 @@ requests"), so the mean is that of noiseless descent and only the covariance see
     x'theta_k - y ~ N(u_k, v_k I_d),  u_k = x'm_k - y,  v_k = x'Sigma_k x   [PILU, Thm 1(i)]
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -15,13 +16,14 @@ from numpy.typing import NDArray
 
 from pilu.dynamics.schedule import Schedule
 from pilu.dynamics.spectral import decay, drift, spread
+from pilu.laws.powers import Powers
 from pilu.ridge.spectrum import Spectrum
 
 __all__ = ["IterateLaw"]
 
 Array = NDArray[np.float64]
 
-_FEW = 8  # rows whose means are walked rather than read off a profile
+_TOGETHER = 64  # eigenvalues whose profiles are formed together
 _KEPT_BYTES = 2**27  # of mean profiles, which every request of a law needs again
 
 
@@ -48,62 +50,59 @@ class IterateLaw:
         if output in self._profiles:
             return self._profiles[output]
         profile = self._mean_profile(output)
-        if self._keeps_profiles:
+        if profile.nbytes * self.n_outputs <= _KEPT_BYTES:
             self._profiles[output] = profile
         return profile
-
-    @property
-    def _keeps_profiles(self) -> bool:
-        size = 8 * len(self.spectrum.eigenvalues) * self.schedule.n_steps
-        return size * self.n_outputs <= _KEPT_BYTES
 
     @cached_property
     def _profiles(self) -> dict[int, Array]:
         return {}
 
     def _mean_profile(self, output: int) -> Array:
-        a, k = self.spectrum.eigenvalues[:, None], np.arange(self.schedule.n_steps)
-        profile = drift(a, self.step_size, k) * self.spectrum.cross[:, output, None]
-        start = self._start_coordinates[:, output, None]
-        if start.any():
-            profile += decay(a, self.step_size, k) * start
-        return np.asarray(profile)
+        k, start = np.arange(self.schedule.n_steps), self.start_coordinates[:, output, None]
+        cross = self.spectrum.cross[:, output, None]
+        profile = np.empty((len(cross), len(k)))
+        for part, a in self._some_eigenvalues():
+            profile[part] = drift(a, self.step_size, k) * cross[part]
+            if start.any():
+                profile[part] += decay(a, self.step_size, k) * start[part]
+        return profile
 
-    def prepared(self) -> "IterateLaw":
-        """The same law with its mean profiles at hand, for many requests to come."""
-        if self._keeps_profiles:
-            for output in range(self.n_outputs):
-                self.mean_profile(output)
-        return self
+    def _some_eigenvalues(self) -> Iterator[tuple[slice, Array]]:
+        # A few at a time: the temporaries of a whole profile would be several times its size.
+        for first in range(0, len(self.spectrum.eigenvalues), _TOGETHER):
+            part = slice(first, first + _TOGETHER)
+            yield part, self.spectrum.eigenvalues[part, None]
 
     def final_variances(self, a: Array) -> Array:
         """Eigenvalue of Sigma_N, the covariance after all steps, where A has eigenvalue a."""
-        variance = np.zeros_like(a)
-        for steps, noise in self.schedule.segments:
-            variance = decay(a, self.step_size, steps) ** 2 * variance
-            variance += noise**2 * spread(a, self.step_size, steps)
-        return variance
+        steps, noise = np.array(self.schedule.segments).T
+        after = self.schedule.n_steps - np.cumsum(steps)
+        added = spread(a[..., None], self.step_size, steps)
+        kept = decay(a[..., None], self.step_size, after) ** 2
+        return np.asarray((added * kept) @ noise**2)
 
     @cached_property
     def final_mean_norm(self) -> float:
         """|m_N| within the row space."""
         a, N = self.spectrum.eigenvalues[:, None], self.schedule.n_steps
         mean = drift(a, self.step_size, N) * self.spectrum.cross
-        mean += decay(a, self.step_size, N) * self._start_coordinates
+        mean += decay(a, self.step_size, N) * self.start_coordinates
         return float(np.linalg.norm(mean))
 
     @cached_property
     def variance_profile(self) -> Array:
         """Eigenvalues of Sigma_k along the eigenbasis, for all k: (r x N)."""
-        a = self.spectrum.eigenvalues[:, None]
-        pieces, before = [], np.zeros_like(a)
-        for steps, noise in self.schedule.segments:
-            k = np.arange(steps + 1)
-            variance = decay(a, self.step_size, k) ** 2 * before
-            variance += noise**2 * spread(a, self.step_size, k)
-            pieces.append(variance[:, :-1])
-            before = variance[:, -1:]
-        return np.concatenate(pieces, axis=1)
+        profile = np.empty((len(self.spectrum.eigenvalues), self.schedule.n_steps))
+        for part, a in self._some_eigenvalues():
+            done, before = 0, np.zeros_like(a)
+            for steps, noise in self.schedule.segments:
+                k = np.arange(steps + 1)
+                variance = decay(a, self.step_size, k) ** 2 * before
+                variance += noise**2 * spread(a, self.step_size, k)
+                profile[part, done : done + steps] = variance[:, :-1]
+                done, before = done + steps, variance[:, -1:]
+        return profile
 
     @cached_property
     def mean_norms(self) -> Array:
@@ -127,42 +126,39 @@ class IterateLaw:
         return np.sqrt(squares, out=squares)
 
     def residual_means(self, Z: Array, Y: Array) -> Array:
-        """u_k itself: (n x d x N)."""
-        few = len(Z) <= _FEW and not self._profiles
-        if few or not self.spectrum.is_diagonal or not self._keeps_profiles:
-            return self._walked_residual_means(Z, Y)
-        return np.stack(
-            [Z @ self.mean_profile(t) - Y[:, t, None] for t in range(self.n_outputs)], axis=1
-        )
-
-    def _walked_residual_means(self, Z: Array, Y: Array) -> Array:
-        # Step by step: for a few rows that is less work than the mean of every coordinate, and it
-        # takes rows out of the basis on the way.
+        """u_k itself, step by step, with rows taken out of the basis on the way: (n x d x N)."""
         spectrum, eta = self.spectrum, self.step_size
-        removed = np.empty((0, Z.shape[1])) if spectrum.removed is None else spectrum.removed
-        watched, lift = np.vstack([removed, Z]), eta * removed.T
-        factor, push = 1 - eta * spectrum.eigenvalues[:, None], eta * spectrum.cross
-        seen = np.empty((self.schedule.n_steps, len(watched), self.n_outputs))
-        m = self._start_coordinates.copy()
-        for scores in seen:
-            np.matmul(watched, m, out=scores)
-            m *= factor
-            m += push
-            if len(removed):
-                m += lift @ scores[: len(removed)]
-        return np.moveaxis(seen[:, len(removed) :], 0, 2) - Y[:, :, None]
+        means = np.empty((self.schedule.n_steps, len(Z), self.n_outputs))
+        m, push = self.start_coordinates, eta * spectrum.cross
+        for u in means:
+            np.matmul(Z, m, out=u)
+            m = m - eta * spectrum.times(m) + push
+        return np.moveaxis(means, 0, 2) - Y[:, :, None]
+
+    @cached_property
+    def gradient_norms(self) -> Array:
+        """Bounds on |(1 - eta A)^k B|, the gradient of descent from zero, for all k: (N,)."""
+        energies, N = np.sum(np.square(self.spectrum.cross), axis=1), self.schedule.n_steps
+        if not self.spectrum.is_diagonal:  # a contraction, at least
+            return np.full(N, np.sqrt(np.sum(energies)))
+        squares = Powers(self.spectrum.eigenvalues, self.step_size, twice=True)
+        return np.asarray(np.sqrt(squares.series(energies[:, None], N)[0]) * (1 + 1e-12 * N))
 
     def without_basis(self) -> "IterateLaw":
-        """The law for rows whose coordinates and residual means are known: light to send."""
+        """The law for rows whose coordinates are known: light to send."""
         spectrum = replace(self.spectrum, basis=np.empty((0, self.spectrum.basis.shape[1])))
-        return replace(self, spectrum=spectrum, start=np.empty((0, self.n_outputs)))
+        law = replace(self, spectrum=spectrum, start=np.empty((0, self.n_outputs)))
+        for known in ("start_coordinates", "gradient_norms"):
+            law.__dict__[known] = getattr(self, known)
+        return law
 
     def residual_variances(self, Z: Array) -> Array:
         """v_k of rows with coordinates Z, for all k: (n x N)."""
         return np.square(Z) @ self.variance_profile
 
     @cached_property
-    def _start_coordinates(self) -> Array:
+    def start_coordinates(self) -> Array:
+        """theta_0 in the basis."""
         if not self.start.any():  # the usual case, without p^2 products
             return np.zeros((self.spectrum.basis.shape[1], self.n_outputs))
         return self.spectrum.basis.T @ self.start

@@ -7,11 +7,12 @@ through the coupling B. With
 
     g_i = |B E_last' (1 - eta T)^i E_1 R_1|_F   (g'_i with T'),   r_i = eta sum_{l<i} g_l:
 
-    |Delta - Q D|    <=  eta^2 sum_j |u_j| sum_{i < N-1-j} g'_i
+    |u_k - u^_k|     <=  eta^2 sum_{j<k} sum_{l<j} g_l |(1 - eta A)^{j-1-l} B| + |theta_0| r_k
+    |Delta - Q D|    <=  eta^2 sum_j |u^_j| sum_{i < N-1-j} g'_i + eta |X_f| sum_k |u_k - u^_k|
     |C - Q C_m Q'|_F <=  eta |X_f| sum_n var_n sum_{i < 2n} (r_i + r'_i),
 
-var_n the noise variance of the step that n others follow. docs/exact.md derives both, and the
-whitening error of `_energy_errors`.
+u^_k the residual means as the space sees them, var_n the noise variance of the step that n others
+follow. docs/exact.md derives these, and the whitening error of `_energy_errors`.
 """
 
 import math
@@ -20,10 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.dynamics.spectral import decay, decays, spread
+from pilu.dynamics.spectral import decay, spread
 from pilu.laws.difference import ChainDifference, mean_difference
 from pilu.laws.iterates import IterateLaw
 from pilu.laws.lanczos import BlockLanczos
+from pilu.laws.powers import Powers
 
 __all__ = ["Enclosure", "KrylovDifference", "krylov_difference"]
 
@@ -55,7 +57,7 @@ class KrylovDifference:
 
     projected: ChainDifference
     coupling: Array  # B E_last' in the eigenbasis of T', k x m
-    powers: Array  # of 1 - eta T' in that basis, m x 2N
+    powers: Powers  # of 1 - eta T' in that basis
     mean_error: float
     covariance_error: float
 
@@ -137,20 +139,20 @@ class KrylovDifference:
         bounds.
         """
         law, a = self.projected.law, self.projected.eigenvalues
-        eta, N = law.step_size, law.schedule.n_steps
+        eta = law.step_size
         h, extra = self.projected.variances, self.projected.later_variances(noise, n_steps)
         unit = np.sqrt(2 * eta) * noise
         share = 1 / (h + extra)
-        error = eta * (self._norms(share[:, None] * vectors, 2 * N) @ self._costs(unit**2))
+        error = eta * self._sums(share[:, None] * vectors, self._costs(unit**2))
         if noise > 0:
             shrunk = decay(a, eta, n_steps)
             dual = shrunk / (shrunk**2 * h + noise**2 * spread(a, eta, n_steps))
             s = np.arange(2 * n_steps)
             pairs = np.maximum(np.minimum(s, n_steps - 1) - s // 2, 0)
-            error += eta * unit * (self._norms(dual[:, None] * vectors, 2 * n_steps) @ pairs)
+            error += eta * unit * self._sums(dual[:, None] * vectors, pairs)
             with np.errstate(invalid="ignore"):
                 moved = np.where(np.isinf(extra), 1.0, extra * share)
-            error += eta * self._norms(moved[:, None] * vectors, n_steps).sum(axis=1) / unit
+            error += eta * self._sums(moved[:, None] * vectors, np.ones(n_steps)) / unit
         return np.asarray(error)
 
     def _costs(self, later: float) -> Array:
@@ -161,27 +163,33 @@ class KrylovDifference:
         unlearning, at 1 / (that step's deviation): the noisiest of them is taken.
         """
         law = self.projected.law
-        N = law.schedule.n_steps
+        N, s = law.schedule.n_steps, np.arange(2 * law.schedule.n_steps)
         ahead = np.concatenate([[0.0], np.cumsum(law.schedule.variances(law.step_size)[::-1])])
-        s = np.arange(2 * N)
-        costs, best, start = np.zeros(2 * N), later, 0
-        for steps, noise in reversed(law.schedule.segments):
-            variance = 2 * law.step_size * noise**2
-            best = max(best, variance)
-            # e in [start, start + steps): n from (s + start)//2 + 1 to (s + start + steps)//2
+        costs = np.zeros(2 * N)
+        for start, end, best in self._noisiest_to_come(later):
+            # e in [start, end): n from (s + start)//2 + 1 to (s + end)//2
             first = np.minimum((s + start) // 2 + 1, N)
-            last = np.minimum(np.minimum(s, (s + start + steps) // 2) + 1, N)
+            last = np.minimum(np.minimum(s, (s + end) // 2) + 1, N)
             reach = np.maximum(ahead[last] - ahead[first], 0.0)
             costs += reach / np.sqrt(best) if best > 0 else np.where(reach > 0, np.inf, 0.0)
-            start += steps
         return costs
 
-    def _norms(self, vectors: Array, count: int) -> Array:
-        """|B E_last' (1 - eta T')^s v| for every column v and s < count."""
-        powers = self.powers
-        if count > powers.shape[1]:
-            powers = decays(self.projected.eigenvalues, self.projected.law.step_size, count)
-        return _coupled_norms(self.coupling, vectors, powers[:, :count])
+    def _noisiest_to_come(self, later: float) -> list[tuple[int, int, float]]:
+        """(start, end, variance): the noisiest step that at most start <= e < end others follow."""
+        pieces: list[tuple[int, int, float]] = []
+        best, start, law = later, 0, self.projected.law
+        for steps, noise in reversed(law.schedule.segments):
+            best = max(best, 2 * law.step_size * noise**2)
+            if pieces and pieces[-1][2] == best:
+                pieces[-1] = (pieces[-1][0], start + steps, best)
+            else:
+                pieces.append((start, start + steps, best))
+            start += steps
+        return pieces
+
+    def _sums(self, vectors: Array, weights: Array) -> Array:
+        """sum_s weights_s |B E_last' (1 - eta T')^s v| for every column v."""
+        return self.powers.norm_sums(self.coupling, vectors, weights)
 
 
 def _shrinking_factors(errors: Array, sizes: Array) -> Array:
@@ -196,8 +204,8 @@ def _shrinking_factors(errors: Array, sizes: Array) -> Array:
     return np.asarray(np.sqrt((1 + kappa) * (1 + kappa * weights)))
 
 
-def krylov_difference(law: IterateLaw, lanczos: BlockLanczos, means: Array) -> KrylovDifference:
-    """Project on the Lanczos space as it stands; `means` are the residual means (R x d x N)."""
+def krylov_difference(law: IterateLaw, lanczos: BlockLanczos, targets: Array) -> KrylovDifference:
+    """Project on the Lanczos space as it stands; `targets` are those of the rows (R x d)."""
     eta, N, T = law.step_size, law.schedule.n_steps, lanczos.projected
     m, k = len(T), len(lanczos.first)
     retained = T.copy()
@@ -205,40 +213,49 @@ def krylov_difference(law: IterateLaw, lanczos: BlockLanczos, means: Array) -> K
     with_rows, vectors = np.linalg.eigh(T)
     values, basis = np.linalg.eigh(retained)
     values = np.maximum(values, law.spectrum.alpha)  # X'X has no negative eigenvalue
+    powers, powers_with_rows = Powers(values, eta), Powers(with_rows, eta)
     turned = vectors.T @ basis
     covariance = turned.T @ (law.final_variances(with_rows)[:, None] * turned)
-    covariance[np.diag_indices_from(covariance)] -= law.final_variances(values)
-    source = basis[:k].T @ lanczos.first
-    powers = decays(values, eta, 2 * N)
-    mean = mean_difference(law, powers, source, means)
-    projected = ChainDifference.of(law, values, mean, (covariance + covariance.T) / 2)
+    rows, source = vectors[:k].T @ lanczos.first, basis[:k].T @ lanczos.first
+    cross, start = (
+        vectors.T @ (lanczos.basis.T @ seen) for seen in (law.spectrum.cross, law.start_coordinates)
+    )
+    means = _residual_means(eta, N, powers_with_rows, rows, cross, start)
+    mean = mean_difference(law, powers, source, means - targets[:, :, None])
+    projected = ChainDifference.of(law, values, mean, covariance)
     if lanczos.exhausted:
         return KrylovDifference(projected, np.zeros((0, m)), powers, 0.0, 0.0)
     width = lanczos.coupling.shape[1]
     coupling = lanczos.coupling @ basis[m - width :]
-    g_retained = _total_norms(coupling, source, powers)
-    g_all = _total_norms(
-        lanczos.coupling @ vectors[m - width :],
-        vectors[:k].T @ lanczos.first,
-        decays(with_rows, eta, 2 * N),
-    )
-    reach = np.concatenate([[0.0], np.cumsum(g_retained)])
-    sizes = np.linalg.norm(means, axis=(0, 1))
-    mean_error = eta**2 * float(sizes @ reach[N - 1 - np.arange(N)])
-    r = eta * np.concatenate([[0.0], np.cumsum(g_retained + g_all)])
-    doubled = np.concatenate([[0.0], np.cumsum(r)])[2 * np.arange(N)]
+    g = powers_with_rows.norms(lanczos.coupling @ vectors[m - width :], rows, 2 * N)
+    r = _leaked(eta, g)
+    g_retained = powers.norms(coupling, source, 2 * N)
     size = float(np.linalg.norm(lanczos.first, 2))
+    reach = np.concatenate([[0.0], np.cumsum(g_retained)])
+    lengths = np.linalg.norm(means - targets[:, :, None], axis=(0, 1))
+    mean_error = eta**2 * float(lengths @ reach[N - 1 - np.arange(N)])
+    steps_left = np.cumsum(np.cumsum(law.gradient_norms))  # of the residual means' own errors
+    unsure = eta**2 * float(g[:N] @ steps_left[::-1])
+    unsure += float(np.linalg.norm(law.start_coordinates)) * float(np.sum(r[:N]))
+    mean_error += eta * size * unsure
+    doubled = _leaked(1.0, r + _leaked(eta, g_retained))[2 * np.arange(N)]
     covariance_error = eta * size * float(law.schedule.variances(eta)[::-1] @ doubled)
     return KrylovDifference(projected, coupling, powers, mean_error, covariance_error)
 
 
-def _coupled_norms(coupling: Array, vectors: Array, powers: Array) -> Array:
-    # |coupling diag(powers_s) v| for every column v and every s: (columns x steps)
-    total = np.zeros((vectors.shape[1], powers.shape[1]))
-    for row in coupling:
-        total += np.square((row[:, None] * vectors).T @ powers)
-    return np.sqrt(total)
+def _residual_means(
+    eta: float, count: int, powers: Powers, rows: Array, cross: Array, start: Array
+) -> Array:
+    """X_f m_k for k < count, m_k = eta sum_{j<k} (1 - eta A)^j B + (1 - eta A)^k theta_0."""
+    m, (R, d) = len(rows), (rows.shape[1], cross.shape[1])
+    gradients = powers.series((rows[:, :, None] * cross[:, None, :]).reshape(m, R * d), count)
+    means = np.zeros((R * d, count))
+    np.cumsum(eta * gradients[:, :-1], axis=1, out=means[:, 1:])
+    if start.any():
+        means += powers.series((rows[:, :, None] * start[:, None, :]).reshape(m, R * d), count)
+    return means.reshape(R, d, count)
 
 
-def _total_norms(coupling: Array, block: Array, powers: Array) -> Array:
-    return np.asarray(np.sqrt(np.sum(np.square(_coupled_norms(coupling, block, powers)), axis=0)))
+def _leaked(eta: float, lengths: Array) -> Array:
+    # eta times the sum of all lengths before each
+    return eta * np.concatenate([[0.0], np.cumsum(lengths[:-1])])

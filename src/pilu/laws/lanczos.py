@@ -6,7 +6,6 @@ A Q = Q T + Q_+ B E_last', T block tridiagonal, Q fully reorthogonalised.
 import math
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from pilu.ridge.spectrum import Spectrum
@@ -36,12 +35,10 @@ class BlockLanczos:
     def __init__(self, spectrum: Spectrum, block: Array) -> None:
         self._spectrum = spectrum
         self._size = float(np.max(spectrum.eigenvalues, initial=0.0))
-        left, singular, _ = scipy.linalg.svd(block, full_matrices=False, check_finite=False)
-        kept = singular > _DEFLATE * max(float(singular[0]), 1e-300)
         self._vectors = np.empty((_ROOM, len(block)))  # a row each: rows stay where they are
         self._used = 0
         self._previous = np.empty((0, len(block)))
-        self._last = self._store(left[:, kept].T)
+        self._last = self._store(_independent(block))
         self.first = self._last @ block
         self._matrix = np.zeros((_ROOM, _ROOM))
         self.projected = self._matrix[:0, :0]
@@ -64,8 +61,9 @@ class BlockLanczos:
 
     def extend(self, n_columns: int) -> None:
         """Grow the space to at least `n_columns` dimensions, or until it is invariant."""
+        step = self._step_of_one if self.width == 1 else self._step
         while len(self.projected) < n_columns and not self.exhausted:
-            self._step()
+            step()
 
     def _step(self) -> None:
         old, last = len(self.projected), self._last
@@ -86,6 +84,32 @@ class BlockLanczos:
         self._last = self._store(self._next(image))
         self.coupling = self._last @ image.T
 
+    def _step_of_one(self) -> None:
+        # The same for a single vector, where the small products of a block would only cost.
+        old, known = len(self.projected), self._vectors[: self._used]
+        image = self._spectrum.times(known[old])
+        if old:
+            image -= self._matrix[old, old - 1] * known[old - 1]
+        inner = image @ known[old]
+        image -= inner * known[old]
+        norm, size = 0.0, math.sqrt(image @ image)
+        while size > 0.0:
+            image -= (known @ image) @ known
+            norm = math.sqrt(image @ image)
+            if norm > _CANCELLED * size or norm <= _DEFLATE * self._size:
+                break
+            size = norm
+        if old + 2 > len(self._matrix):
+            self._matrix = np.pad(self._matrix, (0, _ROOM))
+        self._matrix[old, old] = inner
+        self.projected = self._matrix[: old + 1, : old + 1]
+        if norm <= _DEFLATE * self._size or self._used >= len(image):
+            self._last, self.coupling = self._vectors[:0], np.zeros((0, 1))
+            return
+        self._matrix[old, old + 1] = self._matrix[old + 1, old] = norm
+        self._last = self._store((image / norm)[None])
+        self.coupling = np.array([[norm]])
+
     def _orthogonalised(self, block: Array) -> Array:
         # Against everything so far; again where little is left, for then rounding is what is left.
         known = self._vectors[: self._used]
@@ -100,11 +124,7 @@ class BlockLanczos:
 
     def _next(self, image: Array) -> Array:
         """An orthonormal basis of the image, directions of rounding size left out."""
-        if len(image) == 1:
-            norm = _norm(image)
-            over = norm <= _DEFLATE * self._size or self._used >= image.shape[1]
-            return image[:0] if over else image / norm
-        left, singular, _ = scipy.linalg.svd(image.T, full_matrices=False, check_finite=False)
+        left, singular, _ = np.linalg.svd(image.T, full_matrices=False)
         kept = singular > _DEFLATE * self._size
         kept[image.shape[1] - self._used :] = False  # no more directions than there are
         # A direction that is barely there is orthogonalised once more before it is trusted.
@@ -120,6 +140,15 @@ class BlockLanczos:
         self._vectors[self._used : end] = block
         self._used = end
         return self._vectors[end - len(block) : end]
+
+
+def _independent(block: Array) -> Array:
+    """An orthonormal basis of the columns, in rows."""
+    if block.shape[1] == 1:
+        row = block.T / np.max(np.abs(block))  # the square of a tiny row would be zero
+        return np.asarray(row / _norm(row))
+    left, singular, _ = np.linalg.svd(block, full_matrices=False)
+    return np.asarray(left[:, singular > _DEFLATE * singular[0]].T)
 
 
 def _norm(block: Array) -> float:

@@ -21,11 +21,13 @@ __all__ = ["ProvenDifference"]
 Array = NDArray[np.float64]
 
 _GROWTH = (40, 64, 80, 112, 160, 240)  # dimensions for each row of the request, tried in turn
-_LIKELY = 64  # where to start if the problem has room for it
+_LIKELY = 19.6  # times the sixth root of the steps: where to start if the problem has room for it
 _DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
 _DENSE_SHARE = 0.6  # of the parameters: so is one of which the space is most
 _GUESS_ERROR = 1e-5  # of the projection, above which a guess is none
-_PROJECTION_ERROR = 1e-11  # above it the space grows, or the dense form is taken
+_PROJECTION_ERROR = 2e-14  # for each step: above it the space grows, or the dense form is taken
+_COARSE = 1e-6  # inflation, and 100 times the projection's error, that beat a slow dense form
+_DENSE_IS_SLOW = 1000  # parameters
 _INFLATION = 2e-9  # of the squared shifts by whitening in the projection, likewise
 _EXCESS_INFLATION = 1e-4  # of the excesses, which matter to second order
 _ROUNDING_LIMIT = 1e-8
@@ -40,24 +42,25 @@ class ProvenDifference:
     law : IterateLaw
     Z : array
         The rows in the law's coordinates, R of them.
-    means : array
-        Their residual means, R x d x N.
+    targets : array
+        Their targets, R x d.
     at_least : int
         Smallest projection worth trying, where that is known.
     """
 
-    def __init__(self, law: IterateLaw, Z: Array, means: Array, *, at_least: int = 0) -> None:
+    def __init__(self, law: IterateLaw, Z: Array, targets: Array, *, at_least: int = 0) -> None:
         self.law = law
-        self._rows, self._means = Z, means
+        self._rows, self._targets = Z, targets
         self._krylov: KrylovDifference | None = None
         self._dense: ChainDifference | None = None
+        self._rounding_asked, self._rounding = (math.nan, 0, 0), math.inf  # the last answer
         self._nothing = not Z.any()  # rows of zeros leave no trace
         if self._nothing:
             return
         most = _DENSE_SHARE * Z.shape[1] if Z.shape[1] > _DENSE_BELOW else 0.0
         sizes = [s * len(Z) for s in _GROWTH if s * len(Z) <= most]
-        likely = at_least or _LIKELY * len(Z)
-        self._sizes = iter([s for s in sizes if s >= likely] or sizes)
+        likely = at_least or len(Z) * _LIKELY * law.schedule.n_steps ** (1 / 6)
+        self._sizes = [s for s in sizes if s >= likely] or sizes
         self._lanczos = BlockLanczos(law.spectrum, Z.T)
         self._grow()
 
@@ -84,7 +87,8 @@ class ProvenDifference:
                 return start
             if self._krylov is None:
                 return guess
-            if max(self._krylov.relative_errors(math.exp(guess), n_steps)) <= _GUESS_ERROR:
+            errors = self._krylov.relative_errors(math.exp(guess), n_steps)
+            if max(errors) <= _GUESS_ERROR or not self._sizes:
                 return guess
             self._grow()
 
@@ -101,9 +105,11 @@ class ProvenDifference:
 
     def _squared_size(self, noise: float, n_steps: int) -> float:
         # Twice the Kullback-Leibler divergence, to leading order
-        white = self._shown.whitened(noise, n_steps)
-        excesses = self.law.n_outputs / 2 * float(np.sum(np.square(white.core)))
-        return float(np.sum(np.square(white.shift))) + excesses
+        try:
+            shifts, _, _, excesses = self.moments(noise, n_steps)
+        except ArithmeticError:
+            return math.inf
+        return shifts + self.law.n_outputs / 2 * excesses
 
     def squared_shift(self, noise: float, n_steps: int) -> float:
         """The sum of all squared shifts."""
@@ -124,6 +130,20 @@ class ProvenDifference:
         _check_not_degenerate(x, noise)
         return x, a2
 
+    def moments(self, noise: float, n_steps: int) -> tuple[float, float, float, float]:
+        """Sums of a^2, x a^2, x^2 a^2 and x^2 over the directions, as the projection sees them."""
+        if self._nothing:
+            return 0.0, 0.0, 0.0, 0.0
+        self._check_rounding(noise, n_steps)
+        white = self._shown.whitened(noise, n_steps)
+        turned = white.core @ white.shift
+        return (
+            float(np.sum(np.square(white.shift))),
+            float(np.sum(white.shift * turned)),
+            float(np.sum(np.square(turned))),
+            float(np.sum(np.square(white.core))),
+        )
+
     def enclosure(self, noise: float, n_steps: int) -> Enclosure:
         """The same with all errors on the safe side."""
         if self._nothing:
@@ -131,7 +151,7 @@ class ProvenDifference:
         self._check_rounding(noise, n_steps)
         while self._krylov is not None:
             found = self._krylov.enclosure(noise, n_steps)
-            if self._is_tight(found, noise, n_steps):
+            if self._is_tight(found, noise, n_steps) or self._will_do(found, noise, n_steps):
                 return self._with_rounding(found, noise, n_steps)
             self._grow()
         shown = self._shown
@@ -150,10 +170,21 @@ class ProvenDifference:
         rounding = max(
             self._rounding_error(noise, n_steps), *self._krylov.span_errors(noise, n_steps)
         )
+        limit = _PROJECTION_ERROR * self.law.schedule.n_steps
         return (
-            max(self._krylov.relative_errors(noise, n_steps)) <= max(_PROJECTION_ERROR, rounding)
+            max(self._krylov.relative_errors(noise, n_steps)) <= max(limit, rounding)
             and found.inflation <= max(_INFLATION, rounding)
             and found.excess_inflation <= size * _EXCESS_INFLATION + max(1e-9, rounding)
+        )
+
+    def _will_do(self, found: Enclosure, noise: float, n_steps: int) -> bool:
+        """Whether a coarser answer beats the seconds that a large dense form takes."""
+        assert self._krylov is not None
+        return (
+            not self._sizes
+            and self._rows.shape[1] > _DENSE_IS_SLOW
+            and max(self._krylov.relative_errors(noise, n_steps)) <= _COARSE / 100
+            and max(found.inflation, found.excess_inflation) <= _COARSE
         )
 
     @property
@@ -163,19 +194,21 @@ class ProvenDifference:
         return shown
 
     def _grow(self) -> None:
-        for size in self._sizes:
-            if not self._lanczos.exhausted:
-                self._lanczos.extend(size)
-                self._krylov = krylov_difference(self.law, self._lanczos, self._means)
-                return
+        if self._sizes and not self._lanczos.exhausted:
+            self._lanczos.extend(self._sizes.pop(0))
+            self._krylov = krylov_difference(self.law, self._lanczos, self._targets)
+            return
         self._krylov = None
-        self._dense = dense_difference(self.law, self._rows, self._means)
+        self._dense = dense_difference(self.law, self._rows, self._targets)
 
     def _rounding_error(self, noise: float, n_steps: int) -> float:
-        unit = self._shown.rounding_error(noise, n_steps)
-        if self._krylov is not None and self._lanczos.exhausted:
-            unit += _INVARIANCE * self.law.schedule.n_steps
-        return unit
+        asked = (noise, n_steps, len(self._shown.eigenvalues))
+        if asked != self._rounding_asked:
+            unit = self._shown.rounding_error(noise, n_steps)
+            if self._krylov is not None and self._lanczos.exhausted:
+                unit += _INVARIANCE * self.law.schedule.n_steps
+            self._rounding_asked, self._rounding = asked, unit
+        return self._rounding
 
     def _check_rounding(self, noise: float, n_steps: int) -> None:
         if self._rounding_error(noise, n_steps) > _ROUNDING_LIMIT:
