@@ -11,18 +11,21 @@
 (42,)
 """
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
-from pilu import accounting
-from pilu.certify.certificate import Certificate
-from pilu.certify.exact import Exact
-from pilu.certify.theorem import Theorem
-from pilu.certify.verify import verify
-from pilu.estimators.planning import Plan
-from pilu.estimators.quote import Quote
-from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
-from pilu.estimators.utility import Utility
-from pilu.exceptions import AlreadyForgotten, CertificateMismatch, PiluError
+if TYPE_CHECKING:
+    from pilu import accounting
+    from pilu.certify.certificate import Certificate
+    from pilu.certify.exact import Exact
+    from pilu.certify.theorem import Theorem
+    from pilu.certify.verify import verify
+    from pilu.estimators.planning import Plan
+    from pilu.estimators.quote import Quote
+    from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
+    from pilu.estimators.utility import Utility
+    from pilu.exceptions import AlreadyForgotten, CertificateMismatch, PiluError
 
 __all__ = [
     "AlreadyForgotten",
@@ -40,7 +43,37 @@ __all__ = [
     "verify",
 ]
 
+# Names are looked up when they are asked for: the processes that quote rows need neither
+# scikit-learn nor the estimators, and half of the memory without them.
+_HOME = {
+    "AlreadyForgotten": "exceptions",
+    "Certificate": "certify.certificate",
+    "CertificateMismatch": "exceptions",
+    "Exact": "certify.exact",
+    "LangevinRidge": "estimators.ridge",
+    "LangevinRidgeClassifier": "estimators.ridge",
+    "PiluError": "exceptions",
+    "Plan": "estimators.planning",
+    "Quote": "estimators.quote",
+    "Theorem": "certify.theorem",
+    "Utility": "estimators.utility",
+    "verify": "certify.verify",
+}
+
 try:
     __version__ = version("pilu")
 except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "unknown"
+
+
+def __getattr__(name: str) -> Any:
+    if name == "accounting":
+        return import_module("pilu.accounting")
+    if name in _HOME:
+        found = globals()[name] = getattr(import_module(f"pilu.{_HOME[name]}"), name)
+        return found
+    raise AttributeError(f"module 'pilu' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -19,7 +19,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
-from scipy.stats import ncx2
 
 from pilu._checks import as_numbers, complaint
 
@@ -87,6 +86,8 @@ def noncentral_chi_upper_quantile(tail: float, df: int, r: Array) -> Array:
 
 
 def _direct(tail: Array, df: Array, r: Array, far: float) -> Array:
+    from scipy.stats import ncx2  # large, and only Theorem 1 needs it
+
     q = _isoperimetric(tail, df, r)
     near = (r <= far) & (tail >= _LEAST_TAIL)
     if near.any():

@@ -4,7 +4,7 @@ An accountant sees a law and the rows of a request, never the realised parameter
 a `Calibration`: the noise, the epsilon it certifies, and the evidence that recomputes it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -66,9 +66,9 @@ class Accountant(Protocol):
         ...
 
     def calibrate_each(
-        self, law: IterateLaw, rows: Request, target: Target, progress: Progress
+        self, law: IterateLaw, blocks: Iterable[Request], target: Target, progress: Progress
     ) -> tuple[Array, Array]:
-        """Noise and certified epsilon of every row as a request by itself."""
+        """Noise and certified epsilon of every row of the blocks as a request by itself."""
         ...
 
     def spend(self, law: IterateLaw, request: Request, noise: float, target: Target) -> Calibration:

@@ -7,7 +7,7 @@ is paid for in epsilon (`accounting.curves`).
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController
 
 from pilu._checks import check_choice
 from pilu.accounting.curves import PrivacyCurve, closeness
-from pilu.accounting.gaussians import GaussianPair
+from pilu.accounting.gaussians import GaussianPair, nearly_gaussian_log_delta
 from pilu.accounting.gdp import delta_from_mu, mu_from_epsilon
 from pilu.accounting.search import safe_root
 from pilu.certify.accountant import Calibration, Progress, Request, Target
@@ -37,12 +37,12 @@ _NOISE_TOLERANCE = 1e-10
 _MARGIN = 1e-8  # in log delta, kept while searching for what the errors will take
 _SECANT_STEPS = 8
 _SECANT_END = 1e-5  # a step of this size leaves an error of its square
+_NEARLY_GAUSSIAN = 1e-7  # squared excesses below which a series will do for the search
 _CLEARLY = 1e-7  # in log delta: a direction this much smaller is left out of the search
 _LARGEST_LOG_NOISE = 250.0
 _LARGEST_NOISE = math.exp(_LARGEST_LOG_NOISE)
 _EVIDENCE_DIRECTIONS = 16
-_PIECE = 32  # rows that are handed to a process together
-_WORTH_PROCESSES = 256  # rows: for fewer, starting processes costs more than it saves
+_PIECE = 32  # rows that are handed to a process at a time
 _LOG_REST = 40.0  # e^-40 of delta is set aside for the event that e0 does not cover
 
 
@@ -73,38 +73,47 @@ class Exact:
             return self._calibrate(_difference(law, request), target, noise_floor(law))
 
     def calibrate_each(
-        self, law: IterateLaw, rows: Request, target: Target, progress: Progress
+        self, law: IterateLaw, blocks: Iterable[Request], target: Target, progress: Progress
     ) -> tuple[Array, Array]:
-        """Noise and certified epsilon of every row as a request by itself.
+        """Noise and certified epsilon of every row of the blocks as a request by itself.
 
-        Many rows go to as many processes as `joblib.parallel_config` allows.
+        The rows go to as many processes as `joblib.parallel_config` allows, in small pieces.
         """
         floor, bare = noise_floor(law), law.without_basis()
+        failures: list[Exception] = []
 
         def pieces() -> Iterator[Any]:
-            for start in range(0, len(rows.X), _PIECE):
-                Z = law.coordinates(rows.X[start : start + _PIECE])
-                means = law.residual_means(Z, rows.Y[start : start + _PIECE])
-                yield delayed(self._calibrate_piece)(bare, Z, means, target, floor)
+            try:
+                for rows in blocks:
+                    with _one_thread():  # the other cores are with the pieces
+                        Z = law.coordinates(rows.X)
+                    for i in range(0, len(Z), _PIECE):
+                        some = slice(i, i + _PIECE)
+                        yield delayed(self._calibrate_piece)(
+                            bare, Z[some], rows.Y[some], target, floor
+                        )
+            except Exception as failure:  # joblib would lose it between its threads
+                failures.append(failure)
 
-        n_jobs = None if len(rows.X) >= _WORTH_PROCESSES else 1
         found = []
-        for piece in Parallel(n_jobs, return_as="generator")(pieces()):
+        for piece in Parallel(return_as="generator", batch_size=1)(pieces()):
             found.append(piece)
             progress(len(piece))
+        if failures:
+            raise failures[0]
         noise, epsilon = np.concatenate(found).T
         return noise, epsilon
 
     def _calibrate_piece(
-        self, law: IterateLaw, Z: Array, means: Array, target: Target, floor: float
+        self, law: IterateLaw, Z: Array, Y: Array, target: Target, floor: float
     ) -> Array:
-        found, size = [], 0
+        found, sizes = [], [0, 0]
         with _one_thread():
             for i in range(len(Z)):
-                # The next row most likely needs as large a space as the last.
-                difference = ProvenDifference(law, Z[[i]], means[[i]], at_least=size)
+                # The next row most likely needs as large a space as the last two did.
+                difference = ProvenDifference(law, Z[[i]], Y[[i]], at_least=min(sizes[-2:]))
                 answer = self._calibrate(difference, target, floor)
-                size = difference.size
+                sizes.append(difference.size)
                 found.append((answer.noise, answer.epsilon))
         return np.array(found)
 
@@ -211,10 +220,17 @@ class _Search:
         """log delta over its target: falls with the noise."""
         noise, K = math.exp(log_noise), self._target.n_unlearn_steps
         aim = math.log(self._target.delta)
+        outputs = self._difference.law.n_outputs
         try:
-            outputs = np.array(self._difference.law.n_outputs)
-            pair = GaussianPair(*self._difference.rough(noise, K), outputs).without_dust()
-            return self._log_delta(pair, aim) - aim + _MARGIN
+            moments = self._difference.moments(noise, K)
+            if 0 < outputs * moments[3] < _NEARLY_GAUSSIAN < moments[0]:
+                reached = nearly_gaussian_log_delta(
+                    *moments, outputs, self._target.epsilon, both=self._both
+                )
+            else:
+                pair = GaussianPair(*self._difference.rough(noise, K), np.array(outputs))
+                reached = self._log_delta(pair.without_dust(), aim)
+            return reached - aim + _MARGIN
         except ArithmeticError:
             return math.inf  # too far apart to evaluate, or to tell from rounding: more noise
 
@@ -271,12 +287,14 @@ class _Search:
             if low <= floor:  # under the floor noise is pointless; perhaps none is needed
                 return -math.inf if self._excess(-math.inf) <= 0 else floor
             low, high, step = max(low - step, floor), low, 4 * step
-        return safe_root(self._excess, low, high, tolerance=_NOISE_TOLERANCE)
+        root = safe_root(self._excess, low, high, tolerance=_NOISE_TOLERANCE)
+        h = 1e-4
+        self.steepness = max((self._excess(root) - self._excess(root + h)) / h, 1e-3)
+        return root
 
 
 def _difference(law: IterateLaw, request: Request) -> ProvenDifference:
-    Z = law.coordinates(request.X)
-    return ProvenDifference(law, Z, law.residual_means(Z, request.Y))
+    return ProvenDifference(law, law.coordinates(request.X), request.Y)
 
 
 def _one_thread() -> AbstractContextManager[Any]:

@@ -1,6 +1,7 @@
 """The paper's accountant: Theorem 1, with the (QP) solved for every request."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -74,10 +75,19 @@ class Theorem:
         return replace(answer, epsilon=min(answer.epsilon, target.epsilon))
 
     def calibrate_each(
-        self, law: IterateLaw, rows: Request, target: Target, progress: Progress
+        self, law: IterateLaw, blocks: Iterable[Request], target: Target, progress: Progress
     ) -> tuple[Array, Array]:
-        """Noise and certified epsilon of every row as a request by itself."""
-        chain = RidgeSensitivities(law)
+        """Noise and certified epsilon of every row of the blocks as a request by itself."""
+        parts, chain = [], RidgeSensitivities(law)
+        for rows in blocks:
+            parts.append(self._calibrate_block(law, chain, rows, target))
+            progress(len(rows.X))
+        noise, epsilon = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return noise, epsilon
+
+    def _calibrate_block(
+        self, law: IterateLaw, chain: RidgeSensitivities, rows: Request, target: Target
+    ) -> tuple[Array, Array]:
         sensitivities = chain.of_each(rows, self._tail(law, target, n_rows=1))
         variances = law.schedule.variances(law.step_size)
         mu = self._target_mu(target)
@@ -91,7 +101,6 @@ class Theorem:
         noise *= 1 + ROUNDING
         # mu_from_epsilon has tested that its mu gives the target, so rounding may not exceed it.
         epsilon = np.asarray(epsilon_from_mu(reached, self._delta_gdp(target)))
-        progress(len(rows.X))
         return noise, np.where(reached <= mu, np.minimum(epsilon, target.epsilon), epsilon)
 
     def spend(self, law: IterateLaw, request: Request, noise: float, target: Target) -> Calibration:

@@ -23,7 +23,8 @@ __all__ = ["QuotingMixin"]
 
 Array = NDArray[np.float64]
 
-_FEW = 8  # requests that are quoted without a new eigenbasis and the mean of every coordinate
+_WORTH_PROCESSES = 256  # rows: for fewer, starting processes costs more than it saves
+_WIDTH = 16  # numbers for each row and step, by which blocks of rows are kept small
 
 
 class QuotingMixin(FittedMixin):
@@ -96,7 +97,7 @@ class QuotingMixin(FittedMixin):
     ) -> tuple[Array, Array, Array]:
         """Noise, epsilon and the seconds that each request took."""
         fitted = self._fitted
-        law = fitted.law_for(judge) if len(found) <= _FEW else fitted.law.prepared()
+        law = fitted.law_for(judge)
         answers = []
         with progress_bar(len(found), what="quoting", unit="request") as bar:
             for rows in found:
@@ -108,15 +109,16 @@ class QuotingMixin(FittedMixin):
         return noise, reached, seconds
 
     def _quote_all(self, target: Target, judge: Accountant, n_jobs: int) -> tuple[Array, Array]:
-        source, law = self._fitted.source, self._fitted.law
-        parts = []
+        source, law = self._fitted.source, self._fitted.law_for(judge)
+        n = int(source.live.sum())
+        n_jobs = _check_n_jobs(n_jobs) if n >= _WORTH_PROCESSES else 1
+        blocks = source.numbered_blocks(width=_WIDTH * law.schedule.n_steps)
         with (
-            parallel_config(n_jobs=_check_n_jobs(n_jobs)),
-            progress_bar(int(source.live.sum()), what="quoting", unit="row") as bar,
+            parallel_config(n_jobs=n_jobs),
+            progress_bar(n, what="quoting", unit="row") as bar,
         ):
-            for _, x, y in source.numbered_blocks(width=4 * law.schedule.n_steps):
-                parts.append(judge.calibrate_each(law, Request(x, y), target, bar.update))
-        noise, reached = (np.concatenate(part) for part in zip(*parts, strict=True))
+            requests = (Request(x, y) for _, x, y in blocks)
+            noise, reached = judge.calibrate_each(law, requests, target, bar.update)
         floor = noise_floor(law)
         return np.where((noise > 0) & (noise < floor), floor, noise), reached
 

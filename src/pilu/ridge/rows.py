@@ -149,16 +149,18 @@ class RowSource:
         # A run of consecutive rows is read as a slice: no intermediate copy.
         whole = len(rows) > 0 and rows[-1] - rows[0] + 1 == len(rows)
         where: Any = slice(int(rows[0]), int(rows[-1]) + 1) if whole else rows
-        x[:, :width] = X[where]
+        np.add(X[where], 0.0, out=x[:, :width])  # -0.0 and 0.0 are the same row
         return x, np.asarray(Y[where], dtype=np.float64)
 
     def _digest(self, x: Array, y: Array) -> NDArray[np.uint8]:
-        table = np.hstack([x, y])
-        table += 0.0  # -0.0 and 0.0 are the same row
-        raw = b"".join(
-            hashlib.blake2b(row, digest_size=_DIGEST_BYTES, key=self.key).digest() for row in table
-        )
-        return np.frombuffer(raw, dtype=np.uint8).reshape(len(table), _DIGEST_BYTES)
+        y = np.ascontiguousarray(y) + 0.0
+        keyed, raw = hashlib.sha256(self.key), bytearray()
+        for row, target in zip(x, y, strict=True):
+            digest = keyed.copy()  # rows of one source have one length, so a key in front will do
+            digest.update(row)
+            digest.update(target)
+            raw += digest.digest()[:_DIGEST_BYTES]
+        return np.frombuffer(raw, dtype=np.uint8).reshape(len(x), _DIGEST_BYTES)
 
     def _compare(self, rows: NDArray[np.intp], x: Array, y: Array) -> None:
         wrong = (self._digest(x, y) != self.digests[rows]).any(axis=1)

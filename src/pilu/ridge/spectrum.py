@@ -58,8 +58,8 @@ class Spectrum:
         return replace(self, cross=self.cross - Z.T @ Y, removed=removed)
 
     def times(self, M: Array) -> Array:
-        """A M, within the basis."""
-        product = self.eigenvalues[:, None] * M
+        """A M, within the basis, for a vector or a matrix."""
+        product = (self.eigenvalues if M.ndim == 1 else self.eigenvalues[:, None]) * M
         if self.removed is not None:
             product -= self.removed.T @ (self.removed @ M)
         return product
