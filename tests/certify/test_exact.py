@@ -1,5 +1,6 @@
 """The exact accountant against dense step-by-step laws, simulation, and the theorem."""
 
+import copy
 import dataclasses
 
 import numpy as np
@@ -63,6 +64,7 @@ HOSTILE = {
     ),
     "leverage close to 1": lambda X, y, rng: (np.vstack([50 * X[:1], X[1:]]), y, {}),
     "an outlier": lambda X, y, rng: (np.vstack([1e4 * X[:1], X[1:]]), y, {}),
+    "an enormous outlier": lambda X, y, rng: (np.vstack([3e7 * X[:1], X[1:]]), y, {}),
     "more columns than rows": lambda X, y, rng: (X[:60], y[:60], {}),
     "alpha zero": lambda X, y, rng: (X, y, {"alpha": 0.0}),
     "one learning step": lambda X, y, rng: (X, y, {"n_steps": 1}),
@@ -85,6 +87,36 @@ def test_krylov_and_dense_agree_on_hostile_rows(case, K, rng, monkeypatch):
     dense = model.quote([0], **request).noise[0]
     assert noise == pytest.approx(dense, rel=1e-7)
     assert noise > 0  # the all-zero row too: the intercept's column is one
+
+
+def test_an_enormous_outlier_against_the_laws_of_the_rows_that_are_left(rng):
+    X, y = wide_problem(rng)
+    X[0] *= 3e7  # |x|^2 is 1e13 times all the rest
+    model = LangevinRidge(n_steps=50, noise=0.02).fit(X, y)
+    check_noise(model, X, y[:, None], [0], [(50, 0.02)], epsilon=1.0, delta=1e-4, K=10)
+    assert not model.unlearn(0, n_unlearn_steps=10).checks["dense"]
+
+
+def test_many_unlearning_steps_with_tiny_noise(rng, monkeypatch):
+    X, y = wide_problem(rng, decay=0.2)  # well conditioned: 200 steps forget nearly everything
+    model = LangevinRidge(n_steps=100, noise=0.05).fit(X, y)
+    request = {"epsilon": 3.0, "delta": 1e-3, "n_unlearn_steps": 200}
+    noise = model.quote([4], **request).noise[0]
+    assert 0 < noise < 0.01
+    monkeypatch.setattr(proven, "_DENSE_BELOW", 10**6)
+    assert noise == pytest.approx(model.quote([4], **request).noise[0], rel=1e-8)
+
+
+def test_krylov_and_dense_agree_on_a_problem_of_features_size(rng, monkeypatch):
+    X = rng.normal(size=(2000, 2048)) * np.arange(1, 2049) ** -0.5
+    Y = np.eye(10)[rng.integers(10, size=2000)]
+    model = LangevinRidge(n_steps=300).fit(X, Y)
+    request = {"epsilon": 1.0, "delta": 1 / 2000, "n_unlearn_steps": 20}
+    certificate = copy.copy(model).unlearn(17, **request)
+    assert not certificate.checks["dense"]
+    monkeypatch.setattr(proven, "_DENSE_BELOW", 10**6)
+    dense = model.quote([17], **request)
+    assert certificate.noise == pytest.approx(dense.noise[0], rel=1e-8)
 
 
 def test_later_requests_see_the_whole_schedule(rng):

@@ -36,19 +36,31 @@ def test_sums_stay_accurate_up_to_the_edge_of_contraction(t, k):
     assert spread(np.array(t), 1.0, k) == pytest.approx(float(total), rel=1e-13)
 
 
-@pytest.fixture(params=["tall", "wide"])
-def problem(request, rng):
-    shape = (12, 3) if request.param == "tall" else (3, 5)
+@pytest.fixture(params=["tall", "wide", "with rows taken out"])
+def problem(request, rng, monkeypatch):
+    shape = (3, 5) if request.param == "wide" else (12, 3)
     X, Y = rng.normal(size=shape), rng.normal(size=(shape[0], 2))
     source = RowSource.observe(X, Y, fit_intercept=False)
-    return X, Y, RidgeProblem.fit(source, 0.2, 2)
+    ridge = RidgeProblem.fit(source, 0.2, 2)
+    if request.param != "with rows taken out":
+        return X, Y, ridge
+    monkeypatch.setattr("pilu.ridge.problem._COLUMNS_FOR_EACH", 1)  # as if three were many
+    for row in (2, 5):
+        ridge = ridge.without(np.array([row]), X[[row]], Y[[row]])
+    assert not ridge.corrected_spectrum.is_diagonal
+    left = np.delete(np.arange(12), [2, 5])
+    return X[left], Y[left], ridge
+
+
+def largest(X):
+    return np.linalg.norm(X, 2) ** 2 + 0.2
 
 
 @pytest.mark.parametrize("solver", ["spectral", "gradient"])
 @pytest.mark.parametrize("step_share", [1.0, 1.7])  # of 1/L: beyond it, modes change sign
 def test_solver_draws_from_the_dense_law(solver, step_share, problem, rng):
     X, Y, ridge = problem
-    step_size, start = step_share / ridge.spectrum.largest, rng.normal(size=(X.shape[1], 2))
+    step_size, start = step_share / largest(X), rng.normal(size=(X.shape[1], 2))
     segment = Segment(9, 0.4)
     gaussian = SystemGaussian() if solver == "spectral" else SeededGaussian(3, 0)
     draws = np.array(
@@ -72,7 +84,7 @@ def test_solver_draws_from_the_dense_law(solver, step_share, problem, rng):
 def test_without_noise_both_solvers_agree_exactly(problem, rng):
     X, _, ridge = problem
     start, segment = rng.normal(size=(X.shape[1], 2)), Segment(25, 0.0)
-    step_size = 1.0 / ridge.spectrum.largest
+    step_size = 1.0 / largest(X)
     spectral, gradient = (
         SOLVERS[s](start, ridge, step_size, segment, SystemGaussian()) for s in SOLVERS
     )

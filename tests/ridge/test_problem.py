@@ -1,5 +1,8 @@
 """Statistics, eigenbasis and what deletions leave of them, against plain linear algebra."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -63,15 +66,77 @@ def test_an_outlier_does_not_take_the_digits_of_the_rest_with_it(rng):
         assert problem.statistics_error <= 1e-12
 
 
-def test_drift_over_many_deletions_is_bounded_as_stated(rng):
-    X, Y = rng.normal(size=(600, 6)), rng.normal(size=(600, 1))
+@pytest.mark.parametrize("p", [6, 100])  # with a new eigenbasis each time, and every fourth time
+def test_drift_over_many_deletions_is_bounded_as_stated(p, rng):
+    X, Y = rng.normal(size=(700, p)), rng.normal(size=(700, 1))
     problem = problem_of(X, Y)
     for i in range(500):
         problem = problem.without(np.array([i]), X[[i]], Y[[i]])
         assert problem.statistics_error <= 1e-12
-    gram = X[500:].T @ X[500:]
+    gram, cross = X[500:].T @ X[500:], X[500:].T @ Y[500:]
     error = np.linalg.norm(problem.statistics.gram - gram) / np.linalg.norm(gram)
     assert error <= problem.statistics_error + 1e-15
+    np.testing.assert_allclose(problem.statistics.cross, cross, atol=1e-12 * np.linalg.norm(cross))
+
+
+def matrix_of(spectrum):
+    inner = np.diag(spectrum.eigenvalues)
+    if spectrum.removed is not None:
+        inner = inner - spectrum.removed.T @ spectrum.removed
+    return spectrum.basis @ inner @ spectrum.basis.T
+
+
+def test_a_few_deletions_correct_the_eigenbasis_and_more_replace_it(rng):
+    X, Y = rng.normal(size=(300, 100)), rng.normal(size=(300, 2))
+    problem, corrected = problem_of(X, Y), []
+    for i in range(10):
+        problem = problem.without(np.array([i]), X[[i]], Y[[i]])
+        spectrum = problem.corrected_spectrum
+        corrected.append(not spectrum.is_diagonal)
+        A = X[i + 1 :].T @ X[i + 1 :] + 0.1 * np.eye(100)
+        np.testing.assert_allclose(matrix_of(spectrum), A, atol=1e-12 * np.linalg.norm(A))
+        np.testing.assert_allclose(
+            spectrum.basis @ spectrum.cross, X[i + 1 :].T @ Y[i + 1 :], atol=1e-11
+        )
+        M = rng.normal(size=(100, 3))
+        np.testing.assert_allclose(spectrum.basis @ spectrum.times(spectrum.basis.T @ M), A @ M)
+    assert corrected == [True, True, True, False] * 2 + [True, True]
+    assert problem.spectrum.is_diagonal  # asking for it makes it so
+    assert problem.corrected_spectrum is problem.spectrum
+
+
+@pytest.mark.parametrize("way", ["pickle", "copy", "statistics", "consolidate"])
+def test_nothing_is_left_of_the_rows_once_it_could_leave(way, rng):
+    X, Y = rng.normal(size=(300, 100)), rng.normal(size=(300, 2))
+    problem = problem_of(X, Y).without(np.array([7]), X[[7]], Y[[7]])
+    held = (X[7], Y[7], problem.corrected_spectrum.removed[0])
+    assert not problem.corrected_spectrum.is_diagonal
+    if way == "pickle":
+        blob = pickle.dumps(problem)
+        assert not any(values.tobytes() in blob for values in held)
+    elif way == "copy":
+        assert copy.deepcopy(problem).corrected_spectrum.is_diagonal
+    elif way == "statistics":
+        assert problem.statistics is not None
+    else:
+        problem.consolidate()
+    # not in this object either, and nothing that it refers to knows the row
+    kept = [v for v in gc_reach(problem) if isinstance(v, np.ndarray) and v.dtype == float]
+    for values in held:
+        assert not any(values.tobytes() in v.tobytes() for v in kept if v is not X and v is not Y)
+
+
+def gc_reach(problem):
+    found, stack = {}, [problem]
+    while stack:
+        value = stack.pop()
+        if id(value) in found or isinstance(value, type):
+            continue
+        found[id(value)] = value
+        stack += list(getattr(value, "__dict__", {}).values())
+        stack += list(value) if isinstance(value, tuple | list) else []
+        stack += [value.base] if isinstance(value, np.ndarray) and value.base is not None else []
+    return found.values()
 
 
 @pytest.mark.parametrize("n_rows", [1, 3])
