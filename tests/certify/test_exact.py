@@ -11,7 +11,11 @@ from conftest import with_ones
 from oracles.pairs import output_laws, whitened
 from pilu import Exact, LangevinRidge, Theorem
 from pilu.accounting import GaussianPair
+from pilu.certify.accountant import Request, Target
+from pilu.dynamics.schedule import Schedule, Segment
 from pilu.laws import proven
+from pilu.laws.iterates import IterateLaw
+from pilu.ridge.spectrum import Spectrum
 
 
 def dense_log_delta(model, X, Y, rows, segments, noise, K, epsilon, alpha):
@@ -117,6 +121,44 @@ def test_krylov_and_dense_agree_on_a_problem_of_features_size(rng, monkeypatch):
     monkeypatch.setattr(proven, "_DENSE_BELOW", 10**6)
     dense = model.quote([17], **request)
     assert certificate.noise == pytest.approx(dense.noise[0], rel=1e-8)
+
+
+@pytest.mark.parametrize("big", [1e6, 1e11, 1e14, 1e15])
+def test_large_targets_that_cancel_are_not_forgotten_by_rounding(big, rng):
+    X, y = rng.normal(size=(100, 30)), rng.normal(size=100)
+    X[1], y[1] = X[0], y[0]
+    noises = []
+    for offset in (0.0, big):  # equal rows, opposite offsets: on paper nothing changes
+        Y = y + offset * np.array([1, -1] + 98 * [0])
+        model = LangevinRidge(alpha=1.0, n_steps=200, noise=1.0, fit_intercept=False).fit(X, Y)
+        noises.append(model.quote([[0, 1]], epsilon=1.0, delta=1e-5, n_unlearn_steps=20).noise[0])
+    assert noises[1] >= noises[0] * (1 - 1e-9)
+
+
+def law_on(X, Y, segments):
+    spectrum = Spectrum.of_statistics(X.T @ X, X.T @ Y, 30.0)
+    schedule = Schedule(tuple(Segment(*s) for s in segments))
+    return IterateLaw(spectrum, 1 / spectrum.largest, schedule, np.zeros((X.shape[1], Y.shape[1])))
+
+
+@pytest.mark.parametrize("row", range(4))
+def test_requests_after_noiseless_ones_are_answered(row, rng):
+    X, Y = rng.normal(size=(300, 136)), rng.normal(size=(300, 3))
+    law = law_on(X, Y, [(6, 0.0115), (1, 0.276), (9, 287.0), (2, 0.0), (51, 0.0)])
+    request, target = Request(X[[row]], Y[[row]]), Target(0.1, 1e-7, 23)
+    answer = Exact().calibrate(law, request, target)
+    assert answer.epsilon <= 0.1
+    assert Exact().spend(law, request, answer.noise * 0.999, target).epsilon > 0.1
+
+
+def test_a_large_epsilon_does_not_send_the_search_astray(rng):
+    X, y = wide_problem(rng)
+    model = LangevinRidge(n_steps=5, noise=30.0).fit(X, y)
+    first = model.unlearn(3, epsilon=20.0, delta=1e-2, n_unlearn_steps=4)
+    noise = model.quote([9], epsilon=20.0, delta=1e-2, n_unlearn_steps=4).noise[0]
+    reached = model.certified_epsilon(9, noise=noise, delta=1e-2, n_unlearn_steps=4)
+    assert first.noise < 30
+    assert noise == 0.0 or reached == pytest.approx(20.0, rel=1e-4)
 
 
 def test_later_requests_see_the_whole_schedule(rng):

@@ -98,6 +98,15 @@ def test_a_pickled_model_holds_nothing_of_the_last_deletion(data):
     )
 
 
+def test_forgotten_rows_are_not_sent_to_the_processes_that_quote(data):
+    X, y = data
+    model = LangevinRidge(n_steps=60, noise=NOISE).fit(X, y)
+    model.unlearn(7, **REQUEST)
+    assert not model._fitted.chain.problem.corrected_spectrum.is_diagonal
+    assert len(model.quote(n_jobs=1, **REQUEST)) == 399
+    assert model._fitted.chain.problem.corrected_spectrum.is_diagonal
+
+
 def test_processes_quote_what_one_does(rng):
     X, y = rng.normal(size=(300, 4)), rng.normal(size=300)
     model = LangevinRidge(n_steps=20, noise=0.1).fit(X, y)

@@ -49,6 +49,7 @@ _HOPELESS = 1e-6  # relative error beyond which nothing is answered
 _LEAST_SIZE = 1e-60  # of the largest excess or squared shift that is evaluated as it stands
 _LARGEST_EXCESS = 1e8  # the strip next to s = 1 is then still wide against an ulp
 _LEAST_LOG = -750.0  # log of less than any double
+_SMALL_CORRECTION = 2e-2  # by a series, relative to the Gaussian mechanism's delta
 _GROWN = 3.0  # log of the growth over the peak at which a path is given up
 
 
@@ -374,19 +375,21 @@ def nearly_gaussian_log_delta(
         mu = math.sqrt(A + outputs * excesses / 2)
         t = epsilon / mu - mu / 2
         first = float(log_ndtr(-t))
-        log_delta = first + math.log(-math.expm1(epsilon + float(log_ndtr(-t - mu)) - first))
-        density = math.exp(-t * t / 2 - log_delta) / math.sqrt(2 * math.pi) / mu
+        gap = epsilon + float(log_ndtr(-t - mu)) - first
+        if not gap < 0:
+            raise ArithmeticError("too small a mechanism for a series.")
+        log_delta = first + math.log(-math.expm1(gap))
+        density = math.exp(min(-t * t / 2 - log_delta, 700.0)) / math.sqrt(2 * math.pi) / mu
         first_order = B * t / mu
         second_order = D * (t**2 - 1) / mu**2
         second_order += B**2 / 4 * ((t**4 - 6 * t**2 + 3) / mu**4 + (t**3 - 3 * t) / mu**3)
-        return log_delta + math.log1p(density / 2 * (first_order + second_order))
+        correction = density / 2 * (first_order + second_order)
+        if not abs(correction) < _SMALL_CORRECTION:
+            raise ArithmeticError("too far from a Gaussian mechanism for a series.")
+        return log_delta + math.log1p(correction)
 
-    try:
-        here = forward(shifts, mixed, mixed_twice)
-        if not both:
-            return here
-        # The reversed pair has -x/(1+x) and a^2/(1+x).
-        there = forward(shifts - mixed + mixed_twice, 2 * mixed_twice - mixed, mixed_twice)
-        return max(here, there)
-    except ValueError:
-        raise ArithmeticError("too far from a Gaussian mechanism for a series.") from None
+    here = forward(shifts, mixed, mixed_twice)
+    if not both:
+        return here
+    # The reversed pair has -x/(1+x) and a^2/(1+x).
+    return max(here, forward(shifts - mixed + mixed_twice, 2 * mixed_twice - mixed, mixed_twice))

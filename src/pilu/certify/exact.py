@@ -39,6 +39,7 @@ _SECANT_STEPS = 8
 _SECANT_END = 1e-5  # a step of this size leaves an error of its square
 _NEARLY_GAUSSIAN = 1e-7  # squared excesses below which a series will do for the search
 _CLEARLY = 1e-7  # in log delta: a direction this much smaller is left out of the search
+_WIDE_OF_THE_MARK = 1e-3  # in log delta
 _LARGEST_LOG_NOISE = 250.0
 _LARGEST_NOISE = math.exp(_LARGEST_LOG_NOISE)
 _EVIDENCE_DIRECTIONS = 16
@@ -131,12 +132,29 @@ class Exact:
             return self._calibration(difference, enclosure, curve, noise, epsilon, target)
 
     def _calibrate(self, difference: ProvenDifference, target: Target, floor: float) -> Calibration:
-        K, aim = target.n_unlearn_steps, math.log(target.delta)
-        guess = difference.likely_log_noise(_target_mu(target.epsilon, target.delta), K)
-        search = _Search(difference, target, self.direction)
-        noise = math.exp(search.log_noise(guess, math.log(floor)))
-        step = 1e-10
-        while step < 1 and noise < _LARGEST_NOISE:
+        guess = difference.likely_log_noise(
+            _target_mu(target.epsilon, target.delta), target.n_unlearn_steps
+        )
+        for series in (True, False):
+            search = _Search(difference, target, self.direction, series=series)
+            noise = math.exp(search.log_noise(guess, math.log(floor)))
+            answer, reached = self._checked(difference, target, noise, floor, search.steepness)
+            # A noise that is far too large was found by a series that does not hold.
+            if answer.noise <= floor or reached >= math.log(target.delta) - _WIDE_OF_THE_MARK:
+                break
+        return answer
+
+    def _checked(
+        self,
+        difference: ProvenDifference,
+        target: Target,
+        noise: float,
+        floor: float,
+        steepness: float,
+    ) -> tuple[Calibration, float]:
+        """The least noise from `noise` on that certifies the target, all errors included."""
+        K, aim, step = target.n_unlearn_steps, math.log(target.delta), 1e-10
+        while noise < _LARGEST_NOISE:
             try:
                 enclosure = difference.enclosure(noise, K)
                 curve = self._curve(enclosure, difference.law.n_outputs, target)
@@ -147,11 +165,12 @@ class Exact:
             if reached <= aim:
                 tight = reached >= aim - 1e-6  # then the target is the least epsilon, to rounding
                 epsilon = target.epsilon if tight else curve.epsilon(target.delta)
-                return self._calibration(difference, enclosure, curve, noise, epsilon, target)
+                found = self._calibration(difference, enclosure, curve, noise, epsilon, target)
+                return found, reached
             # The search saw neither the projection's error nor the merging: step over them.
-            step = max(2 * step, 1.1 * (reached - aim) / search.steepness)
+            step = min(max(2 * step, 1.1 * (reached - aim) / steepness), 1.0)
             noise = noise * (1 + step) if noise > 0 else floor
-        raise ArithmeticError("the calibrated noise misses its target; please report this.")
+        raise ArithmeticError("no noise was found to suffice; please report this.")
 
     def _curve(self, enclosure: Enclosure, outputs: int, target: Target) -> PrivacyCurve:
         pair = GaussianPair(enclosure.excesses, enclosure.squared_shifts, np.array(outputs))
@@ -206,9 +225,11 @@ class Exact:
 class _Search:
     """The least noise that is enough, as the projection sees it, without its error."""
 
-    def __init__(self, difference: ProvenDifference, target: Target, direction: str) -> None:
+    def __init__(
+        self, difference: ProvenDifference, target: Target, direction: str, *, series: bool = True
+    ) -> None:
         self._difference, self._target = difference, target
-        self._both = direction == "both"
+        self._both, self._uses_series = direction == "both", series
         self._reverse_only = False
         self.steepness = math.inf  # how fast log delta falls with log noise, once known
 
@@ -220,19 +241,27 @@ class _Search:
         """log delta over its target: falls with the noise."""
         noise, K = math.exp(log_noise), self._target.n_unlearn_steps
         aim = math.log(self._target.delta)
-        outputs = self._difference.law.n_outputs
         try:
-            moments = self._difference.moments(noise, K)
-            if 0 < outputs * moments[3] < _NEARLY_GAUSSIAN < moments[0]:
-                reached = nearly_gaussian_log_delta(
-                    *moments, outputs, self._target.epsilon, both=self._both
-                )
-            else:
-                pair = GaussianPair(*self._difference.rough(noise, K), np.array(outputs))
+            reached = self._by_series(noise, K)
+            if reached is None:
+                outputs = np.array(self._difference.law.n_outputs)
+                pair = GaussianPair(*self._difference.rough(noise, K), outputs)
                 reached = self._log_delta(pair.without_dust(), aim)
             return reached - aim + _MARGIN
         except ArithmeticError:
             return math.inf  # too far apart to evaluate, or to tell from rounding: more noise
+
+    def _by_series(self, noise: float, n_steps: int) -> float | None:
+        """log delta where the laws are nearly those of a Gaussian mechanism, else None."""
+        moments = self._difference.moments(noise, n_steps)
+        outputs = self._difference.law.n_outputs
+        if not (self._uses_series and 0 < outputs * moments[3] < _NEARLY_GAUSSIAN < moments[0]):
+            return None
+        epsilon, both = self._target.epsilon, self._both and not self._reverse_only
+        try:
+            return nearly_gaussian_log_delta(*moments, outputs, epsilon, both=both)
+        except ArithmeticError:
+            return None
 
     def _log_delta(self, pair: GaussianPair, aim: float) -> float:
         epsilon = self._target.epsilon
@@ -280,13 +309,13 @@ class _Search:
         low = high = start
         step = 0.01
         while self._excess(high) > 0:
-            low, high, step = high, high + step, 4 * step
+            low, high, step = high, high + step, min(4 * step, 1.0)
             if high > _LARGEST_LOG_NOISE:
                 raise ArithmeticError("no noise was found to suffice; please report this.")
         while low == high or self._excess(low) <= 0:
             if low <= floor:  # under the floor noise is pointless; perhaps none is needed
                 return -math.inf if self._excess(-math.inf) <= 0 else floor
-            low, high, step = max(low - step, floor), low, 4 * step
+            low, high, step = max(low - step, floor), low, min(4 * step, 1.0)
         root = safe_root(self._excess, low, high, tolerance=_NOISE_TOLERANCE)
         h = 1e-4
         self.steepness = max((self._excess(root) - self._excess(root + h)) / h, 1e-3)

@@ -109,7 +109,8 @@ class QuotingMixin(FittedMixin):
         return noise, reached, seconds
 
     def _quote_all(self, target: Target, judge: Accountant, n_jobs: int) -> tuple[Array, Array]:
-        source, law = self._fitted.source, self._fitted.law_for(judge)
+        # In an eigenbasis: a correction holds forgotten rows, and must not go to other processes.
+        source, law = self._fitted.source, self._fitted.law
         n = int(source.live.sum())
         n_jobs = _check_n_jobs(n_jobs) if n >= _WORTH_PROCESSES else 1
         blocks = source.numbered_blocks(width=_WIDTH * law.schedule.n_steps)

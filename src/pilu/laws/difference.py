@@ -26,12 +26,12 @@ from pilu.dynamics.spectral import decay, spread
 from pilu.laws.iterates import IterateLaw
 from pilu.laws.powers import Powers
 
-__all__ = ["ChainDifference", "Whitened", "dense_difference", "mean_difference"]
+__all__ = ["ChainDifference", "Whitened", "dense_difference", "mean_difference", "mean_rounding"]
 
 Array = NDArray[np.float64]
 
 _UNIT = 1e-15
-_NOISY_STEPS = 200  # steps whose rounding shows in C as one more unit
+_NOISY_STEPS = 200  # steps whose rounding shows as one more unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +63,16 @@ class ChainDifference:
     mean: Array  # q x d
     covariance_rest: float  # Frobenius norm
     mean_rest: float
+    mean_rounding: float  # of Delta, which may be small because large terms cancel
 
     @classmethod
     def of(
-        cls, law: IterateLaw, eigenvalues: Array, mean: Array, with_rows: Array
+        cls,
+        law: IterateLaw,
+        eigenvalues: Array,
+        mean: Array,
+        with_rows: Array,
+        mean_rounding: float,
     ) -> "ChainDifference":
         """Reduce Delta (m x d) and C, given h(A) (m x m), in the eigenbasis of A'."""
         variances = law.final_variances(eigenvalues)
@@ -91,6 +97,7 @@ class ChainDifference:
             span.T @ mean,
             float(np.linalg.norm(sizes[~kept])),
             float(np.linalg.norm(mean - span @ (span.T @ mean))),
+            mean_rounding,
         )
 
     def later_variances(self, noise: float, n_steps: int) -> Array:
@@ -121,20 +128,35 @@ class ChainDifference:
         return float(np.sum(self._squared_means / variances))
 
     def rounding_error(self, noise: float, n_steps: int) -> float:
-        """What rounding of C and Delta may amount to in the whitened difference."""
+        """What rounding of C, and of Delta relative to itself, may amount to once whitened."""
         least = float(np.min(self.variances + self.later_variances(noise, n_steps)))
         if least == 0.0:
             return np.inf
-        covariance = float(np.max(self.variances)) / least
-        shift = float(np.sqrt(np.sum(self._squared_means) / least))
         # An eigenvalue that is off by an ulp of the largest moves (1 - eta a)^N by N ulps.
-        return _UNIT * (max(covariance, shift) + self.law.schedule.n_steps)
+        return _UNIT * (float(np.max(self.variances)) / least + self.law.schedule.n_steps)
+
+    def shift_rounding(self, noise: float, n_steps: int) -> float:
+        """What rounding of Delta may amount to in the whitened shift."""
+        least = float(np.min(self.variances + self.later_variances(noise, n_steps)))
+        return self.mean_rounding / float(np.sqrt(least)) if least > 0 else np.inf
 
     def whitened(self, noise: float, n_steps: int) -> Whitened:
         """The difference that is left once K steps with this noise have followed."""
         root = np.sqrt(self.variances + self.later_variances(noise, n_steps))
         scale = np.asarray(np.linalg.qr(self.span / root[:, None], mode="r"))
         return Whitened(scale, (scale * self.sizes) @ scale.T, scale @ self.mean)
+
+
+def mean_rounding(law: IterateLaw, eigenvalues: Array, source: Array, targets: Array) -> float:
+    """What rounding may do to Delta_N: relative to its terms, not to what is left of them.
+
+    The k-th is (1 - eta A')^{N-1-k} X_f' (X_f m_k - Y_f), and X_f m_k a sum of k others.
+    """
+    N, eta, size = law.schedule.n_steps, law.step_size, float(np.linalg.norm(source))
+    energies = np.sum(np.square(source), axis=1, keepdims=True)
+    reach = np.sqrt(Powers(eigenvalues, eta, twice=True).series(energies, N)[0])[::-1]
+    terms = size * law.mean_bounds + float(np.linalg.norm(targets))
+    return _UNIT * (1 + N / _NOISY_STEPS) * eta * float(reach @ terms)
 
 
 def mean_difference(law: IterateLaw, powers: Powers, source: Array, means: Array) -> Array:
@@ -161,5 +183,7 @@ def dense_difference(law: IterateLaw, Z: Array, targets: Array) -> ChainDifferen
     values = np.maximum(values, law.spectrum.alpha)
     turned = basis if turn is None else turn.T @ basis
     with_rows = turned.T @ (law.final_variances(before)[:, None] * turned)
-    mean = mean_difference(law, Powers(values, law.step_size), basis.T @ Z.T, means)
-    return ChainDifference.of(law, values, mean, with_rows)
+    source = basis.T @ Z.T
+    mean = mean_difference(law, Powers(values, law.step_size), source, means)
+    rounding = mean_rounding(law, values, source, targets)
+    return ChainDifference.of(law, values, mean, with_rows, rounding)

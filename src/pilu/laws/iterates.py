@@ -138,11 +138,23 @@ class IterateLaw:
     @cached_property
     def gradient_norms(self) -> Array:
         """Bounds on |(1 - eta A)^k B|, the gradient of descent from zero, for all k: (N,)."""
-        energies, N = np.sum(np.square(self.spectrum.cross), axis=1), self.schedule.n_steps
-        if not self.spectrum.is_diagonal:  # a contraction, at least
-            return np.full(N, np.sqrt(np.sum(energies)))
-        squares = Powers(self.spectrum.eigenvalues, self.step_size, twice=True)
-        return np.asarray(np.sqrt(squares.series(energies[:, None], N)[0]) * (1 + 1e-12 * N))
+        spectrum, N = self.spectrum, self.schedule.n_steps
+        energies = np.sum(np.square(spectrum.cross), axis=1)
+        if spectrum.is_diagonal:
+            squares = Powers(spectrum.eigenvalues, self.step_size, twice=True)
+            return np.asarray(np.sqrt(squares.series(energies[:, None], N)[0]) * (1 + 1e-12 * N))
+        bounds = np.full(N, np.sqrt(np.sum(energies)))  # a contraction, at least
+        if self.step_size * spectrum.largest <= 1.0:
+            # B = X'Y, and sqrt(a) (1 - eta a)^k <= 1/sqrt(eta (2k + 1))
+            falling = 1 / np.sqrt(self.step_size * (2 * np.arange(N) + 1))
+            bounds = np.minimum(bounds, falling * spectrum.target_norm)
+        return bounds * (1 + 1e-9)
+
+    @cached_property
+    def mean_bounds(self) -> Array:
+        """Bounds on |m_k|, in which nothing cancels, for all k: (N,)."""
+        steps = self.step_size * np.cumsum(self.gradient_norms)
+        return np.asarray(np.linalg.norm(self.start_coordinates) + steps)
 
     def without_basis(self) -> "IterateLaw":
         """The law for rows whose coordinates are known: light to send."""

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.dynamics.spectral import decay, spread
-from pilu.laws.difference import ChainDifference, mean_difference
+from pilu.laws.difference import ChainDifference, mean_difference, mean_rounding
 from pilu.laws.iterates import IterateLaw
 from pilu.laws.lanczos import BlockLanczos
 from pilu.laws.powers import Powers
@@ -98,6 +98,8 @@ class KrylovDifference:
         """
         shown = self.projected
         white = shown.whitened(noise, n_steps)
+        if self._least_variance(noise, n_steps) == 0.0:
+            return Enclosure(*white.principal(), math.inf, math.inf, math.inf, math.inf)
         if self.coupling.size == 0 or not (white.core.any() or white.shift.any()):
             return Enclosure(*white.principal(), *self._errors(noise, n_steps))
         left, sizes, right = np.linalg.svd(
@@ -222,7 +224,8 @@ def krylov_difference(law: IterateLaw, lanczos: BlockLanczos, targets: Array) ->
     )
     means = _residual_means(eta, N, powers_with_rows, rows, cross, start)
     mean = mean_difference(law, powers, source, means - targets[:, :, None])
-    projected = ChainDifference.of(law, values, mean, covariance)
+    rounding = mean_rounding(law, values, source, targets)
+    projected = ChainDifference.of(law, values, mean, covariance, rounding)
     if lanczos.exhausted:
         return KrylovDifference(projected, np.zeros((0, m)), powers, 0.0, 0.0)
     width = lanczos.coupling.shape[1]

@@ -30,6 +30,8 @@ class BlockLanczos:
         T.
     coupling : array
         B: how the space leads on to the block that comes next.
+    deflated : bool
+        Whether a direction of rounding size was left out.
     """
 
     def __init__(self, spectrum: Spectrum, block: Array) -> None:
@@ -39,6 +41,7 @@ class BlockLanczos:
         self._used = 0
         self._previous = np.empty((0, len(block)))
         self._last = self._store(_independent(block))
+        self.deflated = len(self._last) < block.shape[1]  # whether rounding was left out
         self.first = self._last @ block
         self._matrix = np.zeros((_ROOM, _ROOM))
         self.projected = self._matrix[:0, :0]
@@ -104,6 +107,7 @@ class BlockLanczos:
         self._matrix[old, old] = inner
         self.projected = self._matrix[: old + 1, : old + 1]
         if norm <= _DEFLATE * self._size or self._used >= len(image):
+            self.deflated = True
             self._last, self.coupling = self._vectors[:0], np.zeros((0, 1))
             return
         self._matrix[old, old + 1] = self._matrix[old + 1, old] = norm
@@ -128,6 +132,7 @@ class BlockLanczos:
         kept = singular > _DEFLATE * self._size
         kept[image.shape[1] - self._used :] = False  # no more directions than there are
         # A direction that is barely there is orthogonalised once more before it is trusted.
+        self.deflated |= not bool(kept.all())
         fresh = self._orthogonalised(left[:, kept].T)
         return np.linalg.qr(fresh.T)[0].T if len(fresh) else fresh
 

@@ -31,7 +31,7 @@ _DENSE_IS_SLOW = 1000  # parameters
 _INFLATION = 2e-9  # of the squared shifts by whitening in the projection, likewise
 _EXCESS_INFLATION = 1e-4  # of the excesses, which matter to second order
 _ROUNDING_LIMIT = 1e-8
-_INVARIANCE = 2e-14  # a step's error where the space is invariant up to its deflation tolerance
+_INVARIANCE = 2e-14  # a step's error once directions below the deflation tolerance were left out
 
 
 class ProvenDifference:
@@ -170,6 +170,7 @@ class ProvenDifference:
         rounding = max(
             self._rounding_error(noise, n_steps), *self._krylov.span_errors(noise, n_steps)
         )
+        rounding = min(rounding, _ROUNDING_LIMIT)
         limit = _PROJECTION_ERROR * self.law.schedule.n_steps
         return (
             max(self._krylov.relative_errors(noise, n_steps)) <= max(limit, rounding)
@@ -205,7 +206,7 @@ class ProvenDifference:
         asked = (noise, n_steps, len(self._shown.eigenvalues))
         if asked != self._rounding_asked:
             unit = self._shown.rounding_error(noise, n_steps)
-            if self._krylov is not None and self._lanczos.exhausted:
+            if self._krylov is not None and self._lanczos.deflated:
                 unit += _INVARIANCE * self.law.schedule.n_steps
             self._rounding_asked, self._rounding = asked, unit
         return self._rounding
@@ -227,7 +228,7 @@ class ProvenDifference:
         return Enclosure(
             np.where(dust, 0.0, e.excesses),
             e.squared_shifts,
-            e.shift_error + unit * (1 + size),
+            e.shift_error + unit * (1 + size) + self._shown.shift_rounding(noise, n_steps),
             e.covariance_error + unit + lost,
         )
 

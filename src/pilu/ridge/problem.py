@@ -6,8 +6,9 @@ Taking out a few rows leaves the eigenbasis as it is: they stand beside it as a 
 until there are too many of them or somebody asks for the eigenbasis or the statistics themselves.
 """
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,10 @@ class RidgeProblem:
     def _of_statistics(
         cls, source: RowSource, alpha: float, statistics: Statistics
     ) -> "RidgeProblem":
-        spectrum = Spectrum.of_statistics(statistics.gram, statistics.cross, alpha)
+        spectrum = replace(
+            Spectrum.of_statistics(statistics.gram, statistics.cross, alpha),
+            target_norm=math.sqrt(statistics.target_energy) * (1 + 1e-9),
+        )
         return cls(source, alpha, _Known(statistics, spectrum))
 
     @property

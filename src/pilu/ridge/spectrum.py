@@ -1,5 +1,6 @@
 """The eigenbasis of A = X'X + alpha I, in which every law and every step is elementwise."""
 
+import math
 import time
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,7 @@ class Spectrum:
     cross: Array
     alpha: float
     seconds: float = 0.0  # what building it took: the price of a redraw
+    target_norm: float = math.inf  # at least |Y|
     removed: Array | None = None
 
     @classmethod
@@ -44,7 +46,8 @@ class Spectrum:
         left, singular, right = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
         cross = singular[:, None] * (left.T @ Y)
         values, basis = alpha + singular**2, np.ascontiguousarray(right.T)
-        return cls(values, basis, cross, alpha, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        return cls(values, basis, cross, alpha, seconds, target_norm=float(np.linalg.norm(Y)))
 
     @property
     def is_diagonal(self) -> bool:
