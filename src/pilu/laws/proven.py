@@ -26,7 +26,7 @@ _DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
 _DENSE_SHARE = 0.6  # of the parameters: so is one of which the space is most
 _GUESS_ERROR = 1e-5  # of the projection, above which a guess is none
 _PROJECTION_ERROR = 2e-14  # for each step: above it the space grows, or the dense form is taken
-_COARSE = 1e-6  # inflation, and 100 times the projection's error, that beat a slow dense form
+_COARSE = 3e-4  # inflation, and ten times the other errors, that beat a slow dense form
 _DENSE_IS_SLOW = 1000  # parameters
 _INFLATION = 2e-9  # of the squared shifts by whitening in the projection, likewise
 _EXCESS_INFLATION = 1e-4  # of the excesses, which matter to second order
@@ -151,7 +151,7 @@ class ProvenDifference:
         self._check_rounding(noise, n_steps)
         while self._krylov is not None:
             found = self._krylov.enclosure(noise, n_steps)
-            if self._is_tight(found, noise, n_steps) or self._will_do(found, noise, n_steps):
+            if self._is_tight(found, noise, n_steps) or self._will_do(found):
                 return self._with_rounding(found, noise, n_steps)
             self._grow()
         shown = self._shown
@@ -178,13 +178,12 @@ class ProvenDifference:
             and found.excess_inflation <= size * _EXCESS_INFLATION + max(1e-9, rounding)
         )
 
-    def _will_do(self, found: Enclosure, noise: float, n_steps: int) -> bool:
+    def _will_do(self, found: Enclosure) -> bool:
         """Whether a coarser answer beats the seconds that a large dense form takes."""
-        assert self._krylov is not None
         return (
             not self._sizes
             and self._rows.shape[1] > _DENSE_IS_SLOW
-            and max(self._krylov.relative_errors(noise, n_steps)) <= _COARSE / 100
+            and max(found.shift_error, found.covariance_error) <= _COARSE / 10
             and max(found.inflation, found.excess_inflation) <= _COARSE
         )
 
