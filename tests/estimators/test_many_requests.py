@@ -114,7 +114,7 @@ def test_processes_quote_what_one_does(rng):
     np.testing.assert_array_equal(alone.noise, together.noise)
     np.testing.assert_array_equal(alone.epsilon, together.epsilon)
     with pytest.raises(ValueError, match=r"n_jobs must be an integer other than 0, got n_jobs=0\."):
-        model.quote(n_jobs=0)
+        model.quote([3], n_jobs=0)
 
 
 LONG_WORK = """

@@ -72,5 +72,5 @@ class Accountant(Protocol):
         ...
 
     def spend(self, law: IterateLaw, request: Request, noise: float, target: Target) -> Calibration:
-        """What a given noise certifies; the target's epsilon is not looked at."""
+        """What a given noise certifies, whether or not it meets the target's epsilon."""
         ...

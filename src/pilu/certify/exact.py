@@ -235,7 +235,8 @@ class _Search:
 
     def log_noise(self, guess: float, floor: float) -> float:
         """-inf for none at all, else not below the floor."""
-        return self._by_secant(guess, floor) or self._by_bracket(max(guess, floor), floor)
+        root = self._by_secant(guess, floor)
+        return self._by_bracket(max(guess, floor), floor) if root is None else root
 
     def _excess(self, log_noise: float) -> float:
         """log delta over its target: falls with the noise."""
@@ -255,11 +256,12 @@ class _Search:
         """log delta where the laws are nearly those of a Gaussian mechanism, else None."""
         moments = self._difference.moments(noise, n_steps)
         outputs = self._difference.law.n_outputs
-        if not (self._uses_series and 0 < outputs * moments[3] < _NEARLY_GAUSSIAN < moments[0]):
+        small = 0 < outputs * moments[3] < _NEARLY_GAUSSIAN < moments[0]
+        if not (small and self._uses_series) or self._reverse_only:
             return None
-        epsilon, both = self._target.epsilon, self._both and not self._reverse_only
+        epsilon = self._target.epsilon
         try:
-            return nearly_gaussian_log_delta(*moments, outputs, epsilon, both=both)
+            return nearly_gaussian_log_delta(*moments, outputs, epsilon, both=self._both)
         except ArithmeticError:
             return None
 

@@ -157,7 +157,8 @@ class ForgettingMixin(QuotingMixin):
         """Bring statistics and eigenbasis up to date, so that nothing of forgotten rows is held.
 
         The last few forgotten rows stay in memory as a correction, because a new eigenbasis for
-        every request would be slow. Pickling, copying and a redraw do this by themselves.
+        every request would be slow. Pickling, deep copies, a redraw and a quote of all rows do
+        this by themselves.
 
         Returns
         -------

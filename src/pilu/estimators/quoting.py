@@ -72,7 +72,7 @@ class QuotingMixin(FittedMixin):
             self._target(epsilon, delta, n_unlearn_steps),
             resolve_accountant(accountant),
         )
-        held_out = self._checked_validation(validation)
+        n_jobs, held_out = _check_n_jobs(n_jobs), self._checked_validation(validation)
         live = self._fitted.source.live
         if requests is None:
             found = [np.array([r]) for r in np.flatnonzero(live)]
@@ -112,10 +112,9 @@ class QuotingMixin(FittedMixin):
         # In an eigenbasis: a correction holds forgotten rows, and must not go to other processes.
         source, law = self._fitted.source, self._fitted.law
         n = int(source.live.sum())
-        n_jobs = _check_n_jobs(n_jobs) if n >= _WORTH_PROCESSES else 1
         blocks = source.numbered_blocks(width=_WIDTH * law.schedule.n_steps)
         with (
-            parallel_config(n_jobs=n_jobs),
+            parallel_config(n_jobs=n_jobs if n >= _WORTH_PROCESSES else 1),
             progress_bar(n, what="quoting", unit="row") as bar,
         ):
             requests = (Request(x, y) for _, x, y in blocks)
@@ -147,7 +146,7 @@ class QuotingMixin(FittedMixin):
         """
         check_is_fitted(self)
         noise = check_real("noise", noise, least=0.0)
-        target = self._target(1.0, delta, n_unlearn_steps)  # its epsilon is not looked at
+        target = self._target(1.0, delta, n_unlearn_steps)  # its epsilon need not be met
         source = self._fitted.source
         request = Request(*source.take(live_rows(source.live, rows)))
         judge = resolve_accountant(accountant)

@@ -84,7 +84,7 @@ class IterateLaw:
 
     @cached_property
     def final_mean_norm(self) -> float:
-        """|m_N| within the row space."""
+        """|m_N| within the row space, rows taken out of the basis left in: for its size only."""
         a, N = self.spectrum.eigenvalues[:, None], self.schedule.n_steps
         mean = drift(a, self.step_size, N) * self.spectrum.cross
         mean += decay(a, self.step_size, N) * self.start_coordinates
