@@ -6,7 +6,7 @@ from pathlib import Path
 import pilu
 
 ROOMS = ["ridge", "dynamics", "laws", "accounting", "certify", "estimators"]
-FOUNDATION = {"_checks", "_progress", "exceptions"}
+FOUNDATION = {"_checks", "_processes", "_progress", "exceptions"}
 # `accounting` stands after `laws` in the house but knows nothing of ridge or data.
 PURE = {"accounting"}
 

@@ -28,5 +28,5 @@ def test_blocks_of_powers_are_the_powers(count, rng):
         weights @ np.linalg.norm(reached, axis=1),
         atol=1e-10,
     )
-    squares = Powers(A, 1.0, twice=True)
+    squares = Powers(A, 1.0).squared()
     np.testing.assert_allclose(squares.series(columns, count), columns.T @ table**2, atol=1e-12)

@@ -14,11 +14,12 @@ from functools import cache, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from pilu._checks import check_choice
+from pilu._processes import shared_out
 from pilu.accounting.curves import PrivacyCurve, closeness
 from pilu.accounting.gaussians import GaussianPair, nearly_gaussian_log_delta
 from pilu.accounting.gdp import delta_from_mu, mu_from_epsilon
@@ -81,27 +82,19 @@ class Exact:
         The rows go to as many processes as `joblib.parallel_config` allows, in small pieces.
         """
         floor, bare = noise_floor(law), law.without_basis()
-        failures: list[Exception] = []
 
-        def pieces() -> Iterator[Any]:
-            try:
-                for rows in blocks:
-                    with _one_thread():  # the other cores are with the pieces
-                        Z = law.coordinates(rows.X)
-                    for i in range(0, len(Z), _PIECE):
-                        some = slice(i, i + _PIECE)
-                        yield delayed(self._calibrate_piece)(
-                            bare, Z[some], rows.Y[some], target, floor
-                        )
-            except Exception as failure:  # joblib would lose it between its threads
-                failures.append(failure)
+        def pieces() -> Iterator[tuple[Any, ...]]:
+            for rows in blocks:
+                with _one_thread():  # the other cores are with the pieces
+                    Z = law.coordinates(rows.X)
+                for i in range(0, len(Z), _PIECE):
+                    some = slice(i, i + _PIECE)
+                    yield bare, Z[some], rows.Y[some], target, floor
 
         found = []
-        for piece in Parallel(return_as="generator", batch_size=1)(pieces()):
+        for piece in shared_out(self._calibrate_piece, pieces(), effective_n_jobs(None)):
             found.append(piece)
             progress(len(piece))
-        if failures:
-            raise failures[0]
         noise, epsilon = np.concatenate(found).T
         return noise, epsilon
 

@@ -70,12 +70,12 @@ class ChainDifference:
         cls,
         law: IterateLaw,
         eigenvalues: Array,
+        variances: Array,
         mean: Array,
         with_rows: Array,
         mean_rounding: float,
     ) -> "ChainDifference":
-        """Reduce Delta (m x d) and C, given h(A) (m x m), in the eigenbasis of A'."""
-        variances = law.final_variances(eigenvalues)
+        """Reduce Delta (m x d) and C, given h(A') (m) and h(A) (m x m), in the eigenbasis of A'."""
         covariance = (with_rows + with_rows.T) / 2 - np.diag(variances)
         largest = float(np.max(variances))
         sizes, vectors = np.linalg.eigh(covariance)
@@ -87,7 +87,8 @@ class ChainDifference:
         fresh = left[:, lengths > _UNIT * float(np.linalg.norm(mean))]
         fresh = fresh - span @ (span.T @ fresh)
         fresh = fresh[:, np.linalg.norm(fresh, axis=0) > 0.5]  # else it was rounding of the span
-        span = np.hstack([span, np.linalg.qr(fresh)[0]])
+        if fresh.size:
+            span = np.hstack([span, np.linalg.qr(fresh)[0]])
         return cls(
             law,
             eigenvalues,
@@ -104,18 +105,26 @@ class ChainDifference:
         """Eigenvalues of R: what K steps with this noise add, seen from before them."""
         if noise == 0.0:
             return np.zeros_like(self.eigenvalues)
-        with np.errstate(over="ignore"):  # an infinite variance is a direction without a trace
-            return noise**2 * self._later_per_noise(n_steps)
+        asked = (noise, n_steps)
+        if asked not in self._kept:
+            shrunk, wider = self.later_steps(n_steps)
+            with np.errstate(divide="ignore", over="ignore"):  # infinite: it leaves no trace
+                self._kept[asked] = noise**2 * (wider / shrunk**2)
+        return self._kept[asked]
 
-    def _later_per_noise(self, n_steps: int) -> Array:
-        if n_steps not in self._kept:
+    def later_steps(self, n_steps: int) -> tuple[Array, Array]:
+        """(1 - eta A')^K, and the variance that K steps of noise 1 add."""
+        if n_steps not in self._steps:
             a, eta = self.eigenvalues, self.law.step_size
-            with np.errstate(divide="ignore", over="ignore"):
-                self._kept[n_steps] = spread(a, eta, n_steps) / decay(a, eta, n_steps) ** 2
-        return self._kept[n_steps]
+            self._steps[n_steps] = decay(a, eta, n_steps), spread(a, eta, n_steps)
+        return self._steps[n_steps]
 
     @cached_property
-    def _kept(self) -> dict[int, Array]:
+    def _kept(self) -> dict[tuple[float, int], Array]:
+        return {}
+
+    @cached_property
+    def _steps(self) -> dict[int, tuple[Array, Array]]:
         return {}
 
     @cached_property
@@ -147,14 +156,14 @@ class ChainDifference:
         return Whitened(scale, (scale * self.sizes) @ scale.T, scale @ self.mean)
 
 
-def mean_rounding(law: IterateLaw, eigenvalues: Array, source: Array, targets: Array) -> float:
+def mean_rounding(law: IterateLaw, powers: Powers, source: Array, targets: Array) -> float:
     """What rounding may do to Delta_N: relative to its terms, not to what is left of them.
 
     The k-th is (1 - eta A')^{N-1-k} X_f' (X_f m_k - Y_f), and X_f m_k a sum of k others.
     """
     N, eta, size = law.schedule.n_steps, law.step_size, float(np.linalg.norm(source))
     energies = np.sum(np.square(source), axis=1, keepdims=True)
-    reach = np.sqrt(Powers(eigenvalues, eta, twice=True).series(energies, N)[0])[::-1]
+    reach = np.sqrt(powers.squared().series(energies, N)[0])[::-1]
     terms = size * law.mean_bounds + float(np.linalg.norm(targets))
     return _UNIT * (1 + N / _NOISY_STEPS) * eta * float(reach @ terms)
 
@@ -182,8 +191,10 @@ def dense_difference(law: IterateLaw, Z: Array, targets: Array) -> ChainDifferen
     values, basis = scipy.linalg.eigh(full - Z.T @ Z, check_finite=False)
     values = np.maximum(values, law.spectrum.alpha)
     turned = basis if turn is None else turn.T @ basis
-    with_rows = turned.T @ (law.final_variances(before)[:, None] * turned)
+    variances, variances_with_rows = law.final_variances(np.stack([values, before]))
+    with_rows = turned.T @ (variances_with_rows[:, None] * turned)
     source = basis.T @ Z.T
-    mean = mean_difference(law, Powers(values, law.step_size), source, means)
-    rounding = mean_rounding(law, values, source, targets)
-    return ChainDifference.of(law, values, mean, with_rows, rounding)
+    powers = Powers(values, law.step_size)
+    mean = mean_difference(law, powers, source, means)
+    rounding = mean_rounding(law, powers, source, targets)
+    return ChainDifference.of(law, values, variances, mean, with_rows, rounding)

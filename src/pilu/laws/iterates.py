@@ -141,7 +141,7 @@ class IterateLaw:
         spectrum, N = self.spectrum, self.schedule.n_steps
         energies = np.sum(np.square(spectrum.cross), axis=1)
         if spectrum.is_diagonal:
-            squares = Powers(spectrum.eigenvalues, self.step_size, twice=True)
+            squares = Powers(spectrum.eigenvalues, self.step_size).squared()
             return np.asarray(np.sqrt(squares.series(energies[:, None], N)[0]) * (1 + 1e-12 * N))
         bounds = np.full(N, np.sqrt(np.sum(energies)))  # a contraction, at least
         if self.step_size * spectrum.largest <= 1.0:
@@ -149,6 +149,11 @@ class IterateLaw:
             falling = 1 / np.sqrt(self.step_size * (2 * np.arange(N) + 1))
             bounds = np.minimum(bounds, falling * spectrum.target_norm)
         return bounds * (1 + 1e-9)
+
+    @cached_property
+    def gradient_sums(self) -> Array:
+        """The gradient norms, summed up twice."""
+        return np.cumsum(np.cumsum(self.gradient_norms))
 
     @cached_property
     def mean_bounds(self) -> Array:

@@ -17,11 +17,13 @@ follow. docs/exact.md derives these, and the whitening error of `_energy_errors`
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh_tridiagonal
 
-from pilu.dynamics.spectral import decay, spread
+from pilu.dynamics.schedule import Schedule
 from pilu.laws.difference import ChainDifference, mean_difference, mean_rounding
 from pilu.laws.iterates import IterateLaw
 from pilu.laws.lanczos import BlockLanczos
@@ -140,15 +142,14 @@ class KrylovDifference:
         corrected at the last step of a phase that is still to come, at a cost that the coupling
         bounds.
         """
-        law, a = self.projected.law, self.projected.eigenvalues
-        eta = law.step_size
+        eta = self.projected.law.step_size
         h, extra = self.projected.variances, self.projected.later_variances(noise, n_steps)
         unit = np.sqrt(2 * eta) * noise
         share = 1 / (h + extra)
         error = eta * self._sums(share[:, None] * vectors, self._costs(unit**2))
         if noise > 0:
-            shrunk = decay(a, eta, n_steps)
-            dual = shrunk / (shrunk**2 * h + noise**2 * spread(a, eta, n_steps))
+            shrunk, wider = self.projected.later_steps(n_steps)
+            dual = shrunk / (shrunk**2 * h + noise**2 * wider)
             s = np.arange(2 * n_steps)
             pairs = np.maximum(np.minimum(s, n_steps - 1) - s // 2, 0)
             error += eta * unit * self._sums(dual[:, None] * vectors, pairs)
@@ -165,14 +166,9 @@ class KrylovDifference:
         unlearning, at 1 / (that step's deviation): the noisiest of them is taken.
         """
         law = self.projected.law
-        N, s = law.schedule.n_steps, np.arange(2 * law.schedule.n_steps)
-        ahead = np.concatenate([[0.0], np.cumsum(law.schedule.variances(law.step_size)[::-1])])
-        costs = np.zeros(2 * N)
+        costs = np.zeros(2 * law.schedule.n_steps)
         for start, end, best in self._noisiest_to_come(later):
-            # e in [start, end): n from (s + start)//2 + 1 to (s + end)//2
-            first = np.minimum((s + start) // 2 + 1, N)
-            last = np.minimum(np.minimum(s, (s + end) // 2) + 1, N)
-            reach = np.maximum(ahead[last] - ahead[first], 0.0)
+            reach = _noise_reached(law.schedule, law.step_size, start, end)
             costs += reach / np.sqrt(best) if best > 0 else np.where(reach > 0, np.inf, 0.0)
         return costs
 
@@ -194,6 +190,17 @@ class KrylovDifference:
         return self.powers.norm_sums(self.coupling, vectors, weights)
 
 
+@lru_cache(maxsize=64)  # the same for every row of a problem
+def _noise_reached(schedule: Schedule, step_size: float, start: int, end: int) -> Array:
+    """For every s < 2N: the var_n that v_s meets with start <= e < end, summed."""
+    N, s = schedule.n_steps, np.arange(2 * schedule.n_steps)
+    ahead = np.concatenate([[0.0], np.cumsum(schedule.variances(step_size)[::-1])])
+    # n from (s + start)//2 + 1 to (s + end)//2
+    first = np.minimum((s + start) // 2 + 1, N)
+    last = np.minimum(np.minimum(s, (s + end) // 2) + 1, N)
+    return np.asarray(np.maximum(ahead[last] - ahead[first], 0.0))
+
+
 def _shrinking_factors(errors: Array, sizes: Array) -> Array:
     """How much less noise, in deviation, covers energies that are off by `errors`.
 
@@ -212,20 +219,21 @@ def krylov_difference(law: IterateLaw, lanczos: BlockLanczos, targets: Array) ->
     m, k = len(T), len(lanczos.first)
     retained = T.copy()
     retained[:k, :k] -= lanczos.first @ lanczos.first.T
-    with_rows, vectors = np.linalg.eigh(T)
-    values, basis = np.linalg.eigh(retained)
+    with_rows, vectors = _eigh(T, k)
+    values, basis = _eigh(retained, k)
     values = np.maximum(values, law.spectrum.alpha)  # X'X has no negative eigenvalue
     powers, powers_with_rows = Powers(values, eta), Powers(with_rows, eta)
     turned = vectors.T @ basis
-    covariance = turned.T @ (law.final_variances(with_rows)[:, None] * turned)
+    variances, variances_with_rows = law.final_variances(np.stack([values, with_rows]))
+    covariance = turned.T @ (variances_with_rows[:, None] * turned)
     rows, source = vectors[:k].T @ lanczos.first, basis[:k].T @ lanczos.first
-    cross, start = (
-        vectors.T @ (lanczos.basis.T @ seen) for seen in (law.spectrum.cross, law.start_coordinates)
-    )
-    means = _residual_means(eta, N, powers_with_rows, rows, cross, start)
-    mean = mean_difference(law, powers, source, means - targets[:, :, None])
-    rounding = mean_rounding(law, values, source, targets)
-    projected = ChainDifference.of(law, values, mean, covariance, rounding)
+    cross, start = vectors.T @ (lanczos.basis.T @ law.spectrum.cross), None
+    if law.start_coordinates.any():
+        start = vectors.T @ (lanczos.basis.T @ law.start_coordinates)
+    residuals = _residual_means(eta, N, powers_with_rows, rows, cross, start) - targets[:, :, None]
+    mean = mean_difference(law, powers, source, residuals)
+    rounding = mean_rounding(law, powers, source, targets)
+    projected = ChainDifference.of(law, values, variances, mean, covariance, rounding)
     if lanczos.exhausted:
         return KrylovDifference(projected, np.zeros((0, m)), powers, 0.0, 0.0)
     width = lanczos.coupling.shape[1]
@@ -233,12 +241,11 @@ def krylov_difference(law: IterateLaw, lanczos: BlockLanczos, targets: Array) ->
     g = powers_with_rows.norms(lanczos.coupling @ vectors[m - width :], rows, 2 * N)
     r = _leaked(eta, g)
     g_retained = powers.norms(coupling, source, 2 * N)
-    size = float(np.linalg.norm(lanczos.first, 2))
+    size = float(np.linalg.norm(lanczos.first))  # Frobenius: at least |X_f|
     reach = np.concatenate([[0.0], np.cumsum(g_retained)])
-    lengths = np.linalg.norm(means - targets[:, :, None], axis=(0, 1))
+    lengths = np.sqrt(np.sum(np.square(residuals), axis=(0, 1)))
     mean_error = eta**2 * float(lengths @ reach[N - 1 - np.arange(N)])
-    steps_left = np.cumsum(np.cumsum(law.gradient_norms))  # of the residual means' own errors
-    unsure = eta**2 * float(g[:N] @ steps_left[::-1])
+    unsure = eta**2 * float(g[:N] @ law.gradient_sums[::-1])  # of the residual means themselves
     unsure += float(np.linalg.norm(law.start_coordinates)) * float(np.sum(r[:N]))
     mean_error += eta * size * unsure
     doubled = _leaked(1.0, r + _leaked(eta, g_retained))[2 * np.arange(N)]
@@ -246,15 +253,23 @@ def krylov_difference(law: IterateLaw, lanczos: BlockLanczos, targets: Array) ->
     return KrylovDifference(projected, coupling, powers, mean_error, covariance_error)
 
 
+def _eigh(matrix: Array, bandwidth: int) -> tuple[Array, Array]:
+    if bandwidth > 1 or len(matrix) == 1:
+        values, vectors = np.linalg.eigh(matrix)
+    else:
+        values, vectors = eigh_tridiagonal(np.diag(matrix), np.diag(matrix, 1), check_finite=False)
+    return values, vectors
+
+
 def _residual_means(
-    eta: float, count: int, powers: Powers, rows: Array, cross: Array, start: Array
+    eta: float, count: int, powers: Powers, rows: Array, cross: Array, start: Array | None
 ) -> Array:
     """X_f m_k for k < count, m_k = eta sum_{j<k} (1 - eta A)^j B + (1 - eta A)^k theta_0."""
     m, (R, d) = len(rows), (rows.shape[1], cross.shape[1])
     gradients = powers.series((rows[:, :, None] * cross[:, None, :]).reshape(m, R * d), count)
     means = np.zeros((R * d, count))
     np.cumsum(eta * gradients[:, :-1], axis=1, out=means[:, 1:])
-    if start.any():
+    if start is not None:
         means += powers.series((rows[:, :, None] * start[:, None, :]).reshape(m, R * d), count)
     return means.reshape(R, d, count)
 

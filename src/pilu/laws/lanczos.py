@@ -16,7 +16,6 @@ Array = NDArray[np.float64]
 
 _DEFLATE = 1e-14  # relative size below which a direction is rounding
 _CANCELLED = 0.5  # of a block's norm left by a pass: less, and the pass is repeated
-_ROOM = 64  # columns by which the storage grows
 
 
 class BlockLanczos:
@@ -37,13 +36,13 @@ class BlockLanczos:
     def __init__(self, spectrum: Spectrum, block: Array) -> None:
         self._spectrum = spectrum
         self._size = float(np.max(spectrum.eigenvalues, initial=0.0))
-        self._vectors = np.empty((_ROOM, len(block)))  # a row each: rows stay where they are
+        self._vectors = np.empty((block.shape[1], len(block)))  # a row each
         self._used = 0
         self._previous = np.empty((0, len(block)))
         self._last = self._store(_independent(block))
         self.deflated = len(self._last) < block.shape[1]  # whether rounding was left out
         self.first = self._last @ block
-        self._matrix = np.zeros((_ROOM, _ROOM))
+        self._matrix = np.zeros((0, 0))
         self.projected = self._matrix[:0, :0]
         self.coupling = np.zeros((len(self._last), 0))
 
@@ -64,6 +63,7 @@ class BlockLanczos:
 
     def extend(self, n_columns: int) -> None:
         """Grow the space to at least `n_columns` dimensions, or until it is invariant."""
+        self._reserve(n_columns + 2 * self.width)  # a block past the end, and the one after it
         step = self._step_of_one if self.width == 1 else self._step
         while len(self.projected) < n_columns and not self.exhausted:
             step()
@@ -77,8 +77,6 @@ class BlockLanczos:
         image -= inner @ last
         image = self._orthogonalised(image)
         new, before = old + len(last), old - self.coupling.shape[1]
-        if new > len(self._matrix):
-            self._matrix = np.pad(self._matrix, (0, new + _ROOM - len(self._matrix)))
         self._matrix[old:new, old:new] = inner
         self._matrix[old:new, before:old] = self.coupling
         self._matrix[before:old, old:new] = self.coupling.T
@@ -102,8 +100,6 @@ class BlockLanczos:
             if norm > _CANCELLED * size or norm <= _DEFLATE * self._size:
                 break
             size = norm
-        if old + 2 > len(self._matrix):
-            self._matrix = np.pad(self._matrix, (0, _ROOM))
         self._matrix[old, old] = inner
         self.projected = self._matrix[: old + 1, : old + 1]
         if norm <= _DEFLATE * self._size or self._used >= len(image):
@@ -136,12 +132,16 @@ class BlockLanczos:
         fresh = self._orthogonalised(left[:, kept].T)
         return np.linalg.qr(fresh.T)[0].T if len(fresh) else fresh
 
+    def _reserve(self, size: int) -> None:
+        if size <= len(self._matrix):
+            return
+        vectors, matrix = np.empty((size, self._vectors.shape[1])), np.zeros((size, size))
+        vectors[: self._used] = self._vectors[: self._used]
+        matrix[: len(self._matrix), : len(self._matrix)] = self._matrix
+        self._vectors, self._matrix = vectors, matrix
+
     def _store(self, block: Array) -> Array:
         end = self._used + len(block)
-        if end > len(self._vectors):
-            room = np.empty((max(end, len(self._vectors) + _ROOM), self._vectors.shape[1]))
-            room[: self._used] = self._vectors[: self._used]
-            self._vectors = room
         self._vectors[self._used : end] = block
         self._used = end
         return self._vectors[end - len(block) : end]

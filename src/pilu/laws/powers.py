@@ -5,6 +5,7 @@ the leap from a block to the next are all that is kept.
 """
 
 from collections.abc import Iterator
+from copy import copy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +20,17 @@ _BLOCK = 256
 
 
 class Powers:
-    """t^s, t = 1 - eta a or its square, for all s >= 0, within 4s rounding units of each."""
+    """t^s, t = 1 - eta a, for all s >= 0, within 2s rounding units of each."""
 
-    def __init__(self, a: Array, step_size: float, *, twice: bool = False) -> None:
+    def __init__(self, a: Array, step_size: float) -> None:
         powers = decays(a, step_size, _BLOCK + 1)
-        if twice:
-            powers *= powers
         self._block, self._leap = np.ascontiguousarray(powers[:, :-1]), powers[:, -1:].copy()
+
+    def squared(self) -> "Powers":
+        """The same for t^2, within twice as many units."""
+        squares = copy(self)
+        squares._block, squares._leap = np.square(self._block), np.square(self._leap)
+        return squares
 
     def weighted(self, series: Array) -> Array:
         """sum_s t^s series_s for every t: (m x d) from (count x d)."""

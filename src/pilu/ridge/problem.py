@@ -7,7 +7,6 @@ until there are too many of them or somebody asks for the eigenbasis or the stat
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from pilu.ridge.rows import RowSource
 from pilu.ridge.spectrum import Spectrum
-from pilu.ridge.statistics import Statistics
+from pilu.ridge.statistics import ReadShare, Statistics
 
 __all__ = ["RidgeProblem"]
 
@@ -56,7 +55,7 @@ class RidgeProblem:
     @classmethod
     def fit(cls, source: RowSource, alpha: float, n_outputs: int) -> "RidgeProblem":
         """The problem of rows seen for the first time, digested in the same pass."""
-        return cls._collect(source, alpha, n_outputs, source.first_blocks())
+        return cls._collect(source, alpha, n_outputs, source.first_blocks)
 
     @classmethod
     def _collect(
@@ -64,13 +63,13 @@ class RidgeProblem:
         source: RowSource,
         alpha: float,
         n_outputs: int,
-        blocks: Iterator[tuple[Array, Array]],
+        read: ReadShare,
     ) -> "RidgeProblem":
         n, p = int(source.live.sum()), source.n_columns
         if n >= p:
-            return cls._of_statistics(source, alpha, Statistics.collect(blocks, p, n_outputs))
+            return cls._of_statistics(source, alpha, Statistics.collect(read, n, p, n_outputs))
         X, Y, filled = np.empty((n, p)), np.empty((n, n_outputs)), 0
-        for x, y in blocks:
+        for x, y in read(0, 1):
             X[filled : filled + len(x)], Y[filled : filled + len(x)] = x, y
             filled += len(x)
         return cls(source, alpha, _Known(None, Spectrum.of_rows(X, Y, alpha)))
@@ -140,7 +139,7 @@ class RidgeProblem:
                     problem.consolidate()
                 return problem
         # Few rows, or a deletion that cancels the digits of the rest: start from the rows.
-        return self._collect(source, self.alpha, self.n_outputs, source.blocks())
+        return self._collect(source, self.alpha, self.n_outputs, source.blocks)
 
     def reading(self, source: RowSource) -> "RidgeProblem":
         """The same problem with its rows attached or detached."""

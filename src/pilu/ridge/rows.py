@@ -2,8 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -64,26 +63,23 @@ class RowSource:
         """Rows at fit, forgotten ones included."""
         return len(self.live)
 
-    def first_blocks(self) -> Iterator[tuple[Array, Array]]:
-        """Live rows in blocks, digested on the way: the one pass of a fit."""
-
-        def note(rows: NDArray[np.intp], x: Array, y: Array) -> None:
+    def first_blocks(self, share: int = 0, shares: int = 1) -> Iterator[tuple[Array, Array]]:
+        """Live rows in blocks, or every `shares`-th block, digested: the one pass of a fit."""
+        for rows, x, y in self._read(0, share, shares):
             self.digests[rows] = self._digest(x, y)
-
-        for _, x, y in _beside(note, self._read()):
             yield x, y
 
-    def blocks(self) -> Iterator[tuple[Array, Array]]:
+    def blocks(self, share: int = 0, shares: int = 1) -> Iterator[tuple[Array, Array]]:
         """Live rows in order, in blocks of bounded size, checked against their digests."""
-        for _, x, y in self.numbered_blocks():
+        for rows, x, y in self._read(0, share, shares):
+            self._compare(rows, x, y)
             yield x, y
 
     def numbered_blocks(self, width: int = 0) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
-        """The same with positions; blocks stay bounded if each row takes `width` numbers more.
-
-        A block is checked while its reader works on it: only a pass that ends is a checked one.
-        """
-        yield from _beside(self._compare, self._read(width))
+        """The same with positions; blocks stay bounded if each row takes `width` numbers more."""
+        for rows, x, y in self._read(width):
+            self._compare(rows, x, y)
+            yield rows, x, y
 
     def unchecked_blocks(self) -> Iterator[tuple[Array, Array]]:
         """The same without the check, for passes that follow a checked one at once."""
@@ -133,10 +129,12 @@ class RowSource:
             )
         return self.X
 
-    def _read(self, width: int = 0) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
-        step = max(1, _BLOCK_BYTES // (8 * max(self.n_columns, width)))
+    def _read(
+        self, width: int = 0, share: int = 0, shares: int = 1
+    ) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
+        step = max(1, _BLOCK_BYTES // (8 * shares * max(self.n_columns, width)))
         positions = np.flatnonzero(self.live)
-        for start in range(0, len(positions), step):
+        for start in range(share * step, len(positions), shares * step):
             rows = positions[start : start + step]
             x, y = self._select(rows)
             yield rows, x, y
@@ -145,11 +143,12 @@ class RowSource:
         X, Y = self._array, self.Y
         assert Y is not None
         width = X.shape[1]
-        x = np.ones((len(rows), self.n_columns))
+        x = np.empty((len(rows), self.n_columns))
         # A run of consecutive rows is read as a slice: no intermediate copy.
         whole = len(rows) > 0 and rows[-1] - rows[0] + 1 == len(rows)
         where: Any = slice(int(rows[0]), int(rows[-1]) + 1) if whole else rows
         np.add(X[where], 0.0, out=x[:, :width])  # -0.0 and 0.0 are the same row
+        x[:, width:] = 1.0
         return x, np.asarray(Y[where], dtype=np.float64)
 
     def _digest(self, x: Array, y: Array) -> NDArray[np.uint8]:
@@ -175,20 +174,6 @@ class RowSource:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "RowSource":
         return self  # immutable, and the rows are the caller's
-
-
-_Block = tuple[NDArray[np.intp], Array, Array]
-
-
-def _beside(
-    work: Callable[[NDArray[np.intp], Array, Array], None], blocks: Iterator[_Block]
-) -> Iterator[_Block]:
-    """The blocks, with `work` done on each in a thread while the reader has it."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        for block in blocks:
-            running = pool.submit(work, *block)  # hashing does not hold the interpreter
-            yield block
-            running.result()
 
 
 class _Scattered:

@@ -1,16 +1,24 @@
 """Sufficient statistics of ridge regression: X'X and X'Y, in one pass over blocks of rows."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 __all__ = ["Statistics"]
 
 Array = NDArray[np.float64]
 
+# read(share, shares) gives every shares-th block of rows, from the share-th on.
+ReadShare = Callable[[int, int], Iterable[tuple[Array, Array]]]
+
+_WORTH_THREADS = 32 * 2**20  # bytes of rows
+_MOST_THREADS = 4
+_MOST_COLUMNS = 4096  # past it, X'X once for every thread is too much memory
 _ROUNDING = 1e-15  # of collecting, and of each subtraction
 
 
@@ -24,13 +32,24 @@ class Statistics:
     error: float = _ROUNDING
 
     @classmethod
-    def collect(cls, blocks: Iterable[tuple[Array, Array]], p: int, d: int) -> "Statistics":
-        """Accumulate in float64, whatever the rows' dtype was."""
-        gram, cross, energy = np.zeros((p, p)), np.zeros((p, d)), 0.0
-        for x, y in blocks:
-            gram += x.T @ x
-            cross += x.T @ y
-            energy += float(np.sum(y * y))
+    def collect(cls, read: ReadShare, n: int, p: int, d: int) -> "Statistics":
+        """Accumulate n rows in float64, whatever their dtype was.
+
+        Each thread reads its share of the blocks and has BLAS to itself: digests of one block are
+        then made while the product of another is, and nobody waits for anybody.
+        """
+        if n * p * 8 < _WORTH_THREADS or p > _MOST_COLUMNS:
+            return cls(*_sums(read(0, 1), p, d))
+        blas = ThreadpoolController().select(user_api="blas")
+        threads = max((library["num_threads"] for library in blas.info()), default=1)
+        shares = min(threads, _MOST_THREADS)
+        with blas.limit(limits=threads // shares), ThreadPoolExecutor(shares) as pool:
+            parts = list(pool.map(lambda share: _sums(read(share, shares), p, d), range(shares)))
+        gram, cross, energy = parts.pop()
+        for other in parts:
+            gram += other[0]
+            cross += other[1]
+            energy += other[2]
         return cls(gram, cross, energy)
 
     def without(self, x: Array, y: Array) -> "Statistics":
@@ -48,6 +67,15 @@ class Statistics:
             _ratio(before, after), math.sqrt(_ratio(before * self.target_energy, after * energy))
         )
         return (self.error + _ROUNDING) * shrink
+
+
+def _sums(blocks: Iterable[tuple[Array, Array]], p: int, d: int) -> tuple[Array, Array, float]:
+    gram, cross, energy = np.zeros((p, p)), np.zeros((p, d)), 0.0
+    for x, y in blocks:
+        gram += x.T @ x
+        cross += x.T @ y
+        energy += float(np.sum(y * y))
+    return gram, cross, energy
 
 
 def _ratio(before: float, after: float) -> float:

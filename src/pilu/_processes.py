@@ -1,0 +1,44 @@
+"""Work shared with helper processes, in order, the calling process doing its part."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from joblib.externals.loky import get_reusable_executor
+
+__all__ = ["shared_out"]
+
+Result = TypeVar("Result")
+
+_QUEUED = 2  # pieces with each helper: one in work, and the next
+_IDLE_SECONDS = 60  # after which a helper leaves
+# Each helper is one core; a library that starts more threads only takes memory.
+_ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+def shared_out(
+    work: Callable[..., Result], pieces: Iterable[tuple[Any, ...]], n_jobs: int
+) -> Iterator[Result]:
+    """work(*piece) for every piece, in order, by n_jobs processes of which this is one."""
+    helpers = n_jobs - 1
+    if helpers < 1:
+        yield from (work(*piece) for piece in pieces)
+        return
+    pool = get_reusable_executor(max_workers=helpers, timeout=_IDLE_SECONDS, env=_ONE_CORE)
+    waiting: deque[Future[Result]] = deque()
+    try:
+        for piece in pieces:
+            if sum(not future.done() for future in waiting) < _QUEUED * helpers:
+                waiting.append(pool.submit(work, *piece))
+            else:
+                done: Future[Result] = Future()
+                done.set_result(work(*piece))
+                waiting.append(done)
+            while waiting and waiting[0].done():
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:  # after a failure or an interrupt nobody wants the rest
+        for future in waiting:
+            future.cancel()

@@ -1,0 +1,43 @@
+"""Work is shared out in order; what fails or is interrupted leaves nothing running."""
+
+import os
+import time
+
+import pytest
+
+from pilu._processes import shared_out
+
+
+def square(value):
+    time.sleep(0.01)
+    if value < 0:
+        raise ArithmeticError(f"no root of {value}")
+    return value * value, os.getpid()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+def test_results_come_in_order_from_as_many_processes(n_jobs):
+    found = list(shared_out(square, ((i,) for i in range(60)), n_jobs))
+    assert [value for value, _ in found] == [i * i for i in range(60)]
+    workers = {worker for _, worker in found}
+    assert os.getpid() in workers
+    assert 1 <= len(workers) <= n_jobs
+    assert (len(workers) > 1) == (n_jobs > 1)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("bad", [0, 7, 29])  # the first goes to a helper, the last too
+def test_a_failure_is_raised_and_the_next_run_works(n_jobs, bad):
+    values = [(-1 if i == bad else i,) for i in range(30)]
+    with pytest.raises(ArithmeticError, match="no root of -1"):
+        list(shared_out(square, values, n_jobs))
+    assert len(list(shared_out(square, [(1,)] * 5, n_jobs))) == 5
+
+
+def test_a_failing_source_is_not_swallowed():
+    def pieces():
+        yield (1,)
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="disk"):
+        list(shared_out(square, pieces(), 2))
