@@ -1,5 +1,7 @@
 """X'X and X'Y by several threads are those of one product."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -12,25 +14,27 @@ from pilu.ridge.statistics import Statistics
 @pytest.mark.parametrize("block_rows", [1, 7, 64, 1000])
 def test_every_row_is_counted_once_whatever_the_shares(block_rows, rng, monkeypatch):
     monkeypatch.setattr(statistics_module, "_WORTH_THREADS", 1)
-    monkeypatch.setattr(rows_module, "_BLOCK_BYTES", 8 * 5 * block_rows)
+    monkeypatch.setattr(rows_module, "_VIEW_BYTES", 8 * 5 * block_rows)
     # Integers: every order of summation gives the same float.
     X, Y = (rng.integers(-9, 9, size=(211, k)).astype(float) for k in (5, 2))
     source = RowSource.of(X, Y, fit_intercept=False)
-    found = Statistics.collect(source.first_blocks, 211, 5, 2)
+    found = Statistics.collect(partial(source.features, first=True), 211, 5, 2, fit_intercept=False)
     np.testing.assert_array_equal(found.gram, X.T @ X)
     np.testing.assert_array_equal(found.cross, X.T @ Y)
     assert found.target_energy == np.sum(Y * Y)
     assert source.digests.any(axis=1).all()
-    again = Statistics.collect(source.without(np.arange(3, 90)).blocks, 124, 5, 2)
+    again = Statistics.collect(
+        source.without(np.arange(3, 90)).features, 124, 5, 2, fit_intercept=False
+    )
     left = np.delete(X, np.arange(3, 90), axis=0)
     np.testing.assert_array_equal(again.gram, left.T @ left)
 
 
 def test_a_changed_row_is_noticed_in_any_thread(rng, monkeypatch):
     monkeypatch.setattr(statistics_module, "_WORTH_THREADS", 1)
-    monkeypatch.setattr(rows_module, "_BLOCK_BYTES", 8 * 3 * 10)
+    monkeypatch.setattr(rows_module, "_VIEW_BYTES", 8 * 3 * 10)
     X, Y = rng.normal(size=(100, 3)), rng.normal(size=(100, 1))
     source = RowSource.observe(X, Y, fit_intercept=False)
     X[77] += 1
     with pytest.raises(rows_module.RowsChanged, match="position 77"):
-        Statistics.collect(source.blocks, 100, 3, 1)
+        Statistics.collect(source.features, 100, 3, 1, fit_intercept=False)

@@ -8,6 +8,7 @@ until there are too many of them or somebody asks for the eigenbasis or the stat
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class RidgeProblem:
     @classmethod
     def fit(cls, source: RowSource, alpha: float, n_outputs: int) -> "RidgeProblem":
         """The problem of rows seen for the first time, digested in the same pass."""
-        return cls._collect(source, alpha, n_outputs, source.first_blocks)
+        return cls._collect(source, alpha, n_outputs, partial(source.features, first=True))
 
     @classmethod
     def _collect(
@@ -67,10 +68,14 @@ class RidgeProblem:
     ) -> "RidgeProblem":
         n, p = int(source.live.sum()), source.n_columns
         if n >= p:
-            return cls._of_statistics(source, alpha, Statistics.collect(read, n, p, n_outputs))
-        X, Y, filled = np.empty((n, p)), np.empty((n, n_outputs)), 0
+            return cls._of_statistics(
+                source,
+                alpha,
+                Statistics.collect(read, n, p, n_outputs, fit_intercept=source.fit_intercept),
+            )
+        X, Y, filled = np.ones((n, p)), np.empty((n, n_outputs)), 0
         for x, y in read(0, 1):
-            X[filled : filled + len(x)], Y[filled : filled + len(x)] = x, y
+            X[filled : filled + len(x), : x.shape[1]], Y[filled : filled + len(x)] = x, y
             filled += len(x)
         return cls(source, alpha, _Known(None, Spectrum.of_rows(X, Y, alpha)))
 
@@ -139,7 +144,7 @@ class RidgeProblem:
                     problem.consolidate()
                 return problem
         # Few rows, or a deletion that cancels the digits of the rest: start from the rows.
-        return self._collect(source, self.alpha, self.n_outputs, source.blocks)
+        return self._collect(source, self.alpha, self.n_outputs, source.features)
 
     def reading(self, source: RowSource) -> "RidgeProblem":
         """The same problem with its rows attached or detached."""

@@ -16,7 +16,9 @@ __all__ = ["RowSource"]
 
 Array = NDArray[np.float64]
 
-_BLOCK_BYTES = 32 * 2**20
+_BLOCK_BYTES = 32 * 2**20  # of a copy
+_VIEW_BYTES = 128 * 2**20  # of a part of the caller's array, where that is read as it is
+_HASHED_TOGETHER = 64  # rows: few enough to stay in the cache
 _DIGEST_BYTES = 16
 
 
@@ -39,7 +41,7 @@ class RowSource:
 
     @classmethod
     def of(cls, X: NDArray[Any], Y: Array, *, fit_intercept: bool) -> "RowSource":
-        """A source of all rows of X and Y, not digested yet: `first_blocks` does that."""
+        """A source of all rows of X and Y, not digested yet: `features` does that."""
         n = len(X)
         blank = np.zeros((n, _DIGEST_BYTES), dtype=np.uint8)
         key = secrets.token_bytes(32)
@@ -49,7 +51,7 @@ class RowSource:
     def observe(cls, X: NDArray[Any], Y: Array, *, fit_intercept: bool) -> "RowSource":
         """A source of all rows of X and Y, digested."""
         source = cls.of(X, Y, fit_intercept=fit_intercept)
-        for _ in source.first_blocks():
+        for _ in source.features(first=True):
             pass
         return source
 
@@ -63,22 +65,33 @@ class RowSource:
         """Rows at fit, forgotten ones included."""
         return len(self.live)
 
-    def first_blocks(self, share: int = 0, shares: int = 1) -> Iterator[tuple[Array, Array]]:
-        """Live rows in blocks, or every `shares`-th block, digested: the one pass of a fit."""
-        for rows, x, y in self._read(0, share, shares):
-            self.digests[rows] = self._digest(x, y)
+    def features(
+        self, share: int = 0, shares: int = 1, *, first: bool = False
+    ) -> Iterator[tuple[Array, Array]]:
+        """Live rows without the column of ones, every `shares`-th block of them, checked.
+
+        Not copied where that can be helped. The `first` pass makes the digests instead.
+        """
+        as_it_is = isinstance(self._array, np.ndarray) and self._array.dtype == np.float64
+        row_bytes = 8 * max(1, self._array.shape[1])
+        longest = max(1, (_VIEW_BYTES if as_it_is else _BLOCK_BYTES // shares) // row_bytes)
+        for rows in self._runs(longest, share, shares):
+            x, y = self._raw(rows)
+            if first:
+                self.digests[rows] = self._digest(x, y)
+            else:
+                self._compare(rows, x, y)
             yield x, y
 
-    def blocks(self, share: int = 0, shares: int = 1) -> Iterator[tuple[Array, Array]]:
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
         """Live rows in order, in blocks of bounded size, checked against their digests."""
-        for rows, x, y in self._read(0, share, shares):
-            self._compare(rows, x, y)
+        for _, x, y in self.numbered_blocks():
             yield x, y
 
     def numbered_blocks(self, width: int = 0) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
         """The same with positions; blocks stay bounded if each row takes `width` numbers more."""
         for rows, x, y in self._read(width):
-            self._compare(rows, x, y)
+            self._compare(rows, x[:, : self._array.shape[1]], y)
             yield rows, x, y
 
     def unchecked_blocks(self) -> Iterator[tuple[Array, Array]]:
@@ -89,7 +102,7 @@ class RowSource:
     def take(self, rows: NDArray[np.intp]) -> tuple[Array, Array]:
         """The given live rows, checked against their digests."""
         x, y = self._select(rows)
-        self._compare(rows, x, y)
+        self._compare(rows, x[:, : self._array.shape[1]], y)
         return x, y
 
     def without(self, rows: NDArray[np.intp]) -> "RowSource":
@@ -129,36 +142,45 @@ class RowSource:
             )
         return self.X
 
-    def _read(
-        self, width: int = 0, share: int = 0, shares: int = 1
-    ) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
-        step = max(1, _BLOCK_BYTES // (8 * shares * max(self.n_columns, width)))
-        positions = np.flatnonzero(self.live)
-        for start in range(share * step, len(positions), shares * step):
-            rows = positions[start : start + step]
+    def _read(self, width: int = 0) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
+        for rows in self._runs(max(1, _BLOCK_BYTES // (8 * max(self.n_columns, width)))):
             x, y = self._select(rows)
             yield rows, x, y
 
+    def _runs(self, longest: int, share: int = 0, shares: int = 1) -> Iterator[NDArray[np.intp]]:
+        positions = np.flatnonzero(self.live)
+        rounds = -(-len(positions) // (longest * shares))
+        if rounds:
+            yield from np.array_split(positions, rounds * shares)[share::shares]
+
     def _select(self, rows: NDArray[np.intp]) -> tuple[Array, Array]:
+        features, y = self._raw(rows)
+        x = np.empty((len(rows), self.n_columns))
+        x[:, : features.shape[1]], x[:, features.shape[1] :] = features, 1.0
+        return x, y
+
+    def _raw(self, rows: NDArray[np.intp]) -> tuple[Array, Array]:
         X, Y = self._array, self.Y
         assert Y is not None
-        width = X.shape[1]
-        x = np.empty((len(rows), self.n_columns))
-        # A run of consecutive rows is read as a slice: no intermediate copy.
+        # A run of consecutive rows is read as a slice: no copy.
         whole = len(rows) > 0 and rows[-1] - rows[0] + 1 == len(rows)
         where: Any = slice(int(rows[0]), int(rows[-1]) + 1) if whole else rows
-        np.add(X[where], 0.0, out=x[:, :width])  # -0.0 and 0.0 are the same row
-        x[:, width:] = 1.0
-        return x, np.asarray(Y[where], dtype=np.float64)
+        x, y = (np.asarray(some[where], dtype=np.float64) for some in (X, Y))
+        return x, y
 
     def _digest(self, x: Array, y: Array) -> NDArray[np.uint8]:
-        y = np.ascontiguousarray(y) + 0.0
         keyed, raw = hashlib.sha256(self.key), bytearray()
-        for row, target in zip(x, y, strict=True):
-            digest = keyed.copy()  # rows of one source have one length, so a key in front will do
-            digest.update(row)
-            digest.update(target)
-            raw += digest.digest()[:_DIGEST_BYTES]
+        for start in range(0, len(x), _HASHED_TOGETHER):
+            some = slice(start, start + _HASHED_TOGETHER)
+            # -0.0 and 0.0 are the same row
+            rows = zip(
+                np.add(x[some], 0.0, order="C"), np.add(y[some], 0.0, order="C"), strict=True
+            )
+            for row, target in rows:
+                digest = keyed.copy()  # rows of one source have one length: a key in front will do
+                digest.update(row)
+                digest.update(target)
+                raw += digest.digest()[:_DIGEST_BYTES]
         return np.frombuffer(raw, dtype=np.uint8).reshape(len(x), _DIGEST_BYTES)
 
     def _compare(self, rows: NDArray[np.intp], x: Array, y: Array) -> None:

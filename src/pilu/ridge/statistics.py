@@ -32,19 +32,25 @@ class Statistics:
     error: float = _ROUNDING
 
     @classmethod
-    def collect(cls, read: ReadShare, n: int, p: int, d: int) -> "Statistics":
-        """Accumulate n rows in float64, whatever their dtype was.
+    def collect(
+        cls, read: ReadShare, n: int, p: int, d: int, *, fit_intercept: bool
+    ) -> "Statistics":
+        """Accumulate n rows of p columns, the last of them ones where there is an intercept.
 
         Each thread reads its share of the blocks and has BLAS to itself: digests of one block are
         then made while the product of another is, and nobody waits for anybody.
         """
         if n * p * 8 < _WORTH_THREADS or p > _MOST_COLUMNS:
-            return cls(*_sums(read(0, 1), p, d))
+            return cls(*_sums(read(0, 1), p, d, fit_intercept))
         blas = ThreadpoolController().select(user_api="blas")
         threads = max((library["num_threads"] for library in blas.info()), default=1)
         shares = min(threads, _MOST_THREADS)
         with blas.limit(limits=threads // shares), ThreadPoolExecutor(shares) as pool:
-            parts = list(pool.map(lambda share: _sums(read(share, shares), p, d), range(shares)))
+            parts = list(
+                pool.map(
+                    lambda share: _sums(read(share, shares), p, d, fit_intercept), range(shares)
+                )
+            )
         gram, cross, energy = parts.pop()
         for other in parts:
             gram += other[0]
@@ -69,12 +75,21 @@ class Statistics:
         return (self.error + _ROUNDING) * shrink
 
 
-def _sums(blocks: Iterable[tuple[Array, Array]], p: int, d: int) -> tuple[Array, Array, float]:
+def _sums(
+    blocks: Iterable[tuple[Array, Array]], p: int, d: int, fit_intercept: bool
+) -> tuple[Array, Array, float]:
     gram, cross, energy = np.zeros((p, p)), np.zeros((p, d)), 0.0
+    width = p - bool(fit_intercept)
     for x, y in blocks:
-        gram += x.T @ x
-        cross += x.T @ y
+        gram[:width, :width] += x.T @ x
+        cross[:width] += x.T @ y
         energy += float(np.sum(y * y))
+        if fit_intercept:  # the column of ones, without copying x to append it
+            ones = np.ones(len(x))
+            gram[width, :width] += ones @ x
+            gram[width, width] += len(x)
+            cross[width] += ones @ y
+    gram[:width, width:] = gram[width:, :width].T
     return gram, cross, energy
 
 
