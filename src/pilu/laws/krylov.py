@@ -34,6 +34,7 @@ __all__ = ["Enclosure", "KrylovDifference", "krylov_difference"]
 Array = NDArray[np.float64]
 
 _NEGLIGIBLE = 1e-13  # least whitened size of a direction that is not just counted as an error
+_SMALL_REST = 1e-12  # whitened covariance left out that is not worth a second look
 _SPARED = 1e-10  # by which important directions may be inflated
 
 
@@ -117,20 +118,25 @@ class KrylovDifference:
         # What these directions leave of C and Delta, rounding included
         lost, axes = np.linalg.eigh(np.diag(shown.sizes) - vectors @ core @ vectors.T)
         axes = np.hstack([axes, shown.mean - vectors @ shift])
-        errors = self._energy_errors(noise, n_steps, shown.span @ np.hstack([vectors, axes]))
         least = self._least_variance(noise, n_steps)
-        energies = np.linalg.norm(white.scale @ axes, axis=0) + errors[len(sizes) :]
-        energies = np.minimum(energies, np.linalg.norm(axes, axis=0) / np.sqrt(least))
-        factors = _shrinking_factors(errors[: len(sizes)], sizes)
+        energies = np.linalg.norm(axes, axis=0) / np.sqrt(least)
+        if _left_over(lost, energies)[1] > _SMALL_REST:  # else the plain bound will do
+            more = self._energy_errors(noise, n_steps, shown.span @ axes)
+            more += np.linalg.norm(white.scale @ axes, axis=0)
+            energies = np.minimum(energies, more)
+        errors = self._energy_errors(noise, n_steps, shown.span @ vectors)
+        factors = _shrinking_factors(errors, sizes)
         x, turn = np.linalg.eigh(factors[:, None] * core * factors)
         a2 = np.sum(np.square(turn.T @ (factors[:, None] * shift)), axis=1)
         total = float(np.sum(np.square(white.shift)))
-        shift_error, covariance_error = self._errors(noise, n_steps)
+        shift_error, covariance_error = np.add(
+            self._errors(noise, n_steps), _left_over(lost, energies)
+        )
         return Enclosure(
             x,
             a2,
-            shift_error + float(np.linalg.norm(energies[len(lost) :])),
-            covariance_error + float(np.abs(lost) @ energies[: len(lost)] ** 2),
+            float(shift_error),
+            float(covariance_error),
             float(np.sum(a2)) / total - 1 if total > 0 else 0.0,
             float(np.linalg.norm(x)) - float(np.linalg.norm(white.core)),
         )
@@ -199,6 +205,14 @@ def _noise_reached(schedule: Schedule, step_size: float, start: int, end: int) -
     first = np.minimum((s + start) // 2 + 1, N)
     last = np.minimum(np.minimum(s, (s + end) // 2) + 1, N)
     return np.asarray(np.maximum(ahead[last] - ahead[first], 0.0))
+
+
+def _left_over(lost: Array, energies: Array) -> tuple[float, float]:
+    """Shift and covariance of what was left out, given the energies of its directions."""
+    return (
+        float(np.linalg.norm(energies[len(lost) :])),
+        float(np.abs(lost) @ energies[: len(lost)] ** 2),
+    )
 
 
 def _shrinking_factors(errors: Array, sizes: Array) -> Array:

@@ -89,17 +89,17 @@ class BlockLanczos:
         # The same for a single vector, where the small products of a block would only cost.
         old, known = len(self.projected), self._vectors[: self._used]
         image = self._spectrum.times(known[old])
-        if old:
-            image -= self._matrix[old, old - 1] * known[old - 1]
-        inner = image @ known[old]
-        image -= inner * known[old]
-        norm, size = 0.0, math.sqrt(image @ image)
-        while size > 0.0:
-            image -= (known @ image) @ known
-            norm = math.sqrt(image @ image)
-            if norm > _CANCELLED * size or norm <= _DEFLATE * self._size:
+        inner = float(image @ known[old])
+        local = known[max(old - 1, 0) :]
+        image -= np.array([self._matrix[old, old - 1], inner][-len(local) :]) @ local
+        while True:
+            along = known @ image
+            image -= along @ known
+            norm, cancelled = math.sqrt(image @ image), float(along @ along)
+            # Of the length before, |norm|^2 + |cancelled|: little left is rounding, so once more
+            enough = norm > _CANCELLED * math.sqrt(norm**2 + cancelled)
+            if enough or not norm > _DEFLATE * self._size:
                 break
-            size = norm
         self._matrix[old, old] = inner
         self.projected = self._matrix[: old + 1, : old + 1]
         if norm <= _DEFLATE * self._size or self._used >= len(image):
@@ -107,7 +107,9 @@ class BlockLanczos:
             self._last, self.coupling = self._vectors[:0], np.zeros((0, 1))
             return
         self._matrix[old, old + 1] = self._matrix[old + 1, old] = norm
-        self._last = self._store((image / norm)[None])
+        np.divide(image, norm, out=self._vectors[self._used])
+        self._last = self._vectors[self._used : self._used + 1]
+        self._used += 1
         self.coupling = np.array([[norm]])
 
     def _orthogonalised(self, block: Array) -> Array:
