@@ -184,7 +184,7 @@ def test_joint_group_bounds_against_dense(rng):
     X, Y, model = joint_problem(rng)
     for rows in ([4], [1, 2, 3], list(range(6))):
         bounds = RidgeSensitivities(model._fitted.law).of_group_jointly(
-            Request(X[rows], Y[rows]), 1e-4
+            Request(X[rows], Y[rows], np.array(rows)), 25 * 1e-4
         )
         reference = joint_group_bounds(
             X[rows], Y[rows], X, Y, 0.1, model.step_size_, [(25, 0.3)], np.zeros((4, 2)), 1e-4
@@ -201,7 +201,9 @@ def test_joint_bound_of_nearly_equal_rows_with_opposite_targets(distance, rng):
     X = np.vstack([rows, rng.normal(size=(20, 5))])
     Y = np.concatenate([[1.0, -1.0], np.zeros(20)])[:, None]
     model = LangevinRidge(alpha=0.1, n_steps=3, noise=1e-13, fit_intercept=False).fit(X, Y)
-    bounds = RidgeSensitivities(model._fitted.law).of_group_jointly(Request(rows, Y[:2]), 1e-6)
+    bounds = RidgeSensitivities(model._fitted.law).of_group_jointly(
+        Request(rows, Y[:2], np.arange(2)), 3e-6
+    )
     with mp.workdps(50):
         exact = [sum(mpf(rows[i, j]) * -mpf(Y[i, 0]) for i in range(2)) for j in range(5)]
         norm = mp.sqrt(sum(v**2 for v in exact)) * mpf(model.step_size_)
@@ -253,12 +255,12 @@ def test_joint_is_tighter_than_the_sum_and_equal_for_one_row(diabetes):
 def test_bounds_hold_along_simulated_trajectories(rng):
     X, Y, model = joint_problem(rng)
     eta, runs, delta_s = model.step_size_, 4000, 0.05
-    tail = delta_s / 25
     sensitivities = RidgeSensitivities(model._fitted.law)
     rows = [3, 8, 9]
-    single = sensitivities.of_each(Request(X[rows], Y[rows]), tail)
-    joint = sensitivities.of_group_jointly(Request(X[rows], Y[rows]), tail)
-    summed = sensitivities.of_group_sum(Request(X[rows], Y[rows]), tail / 3)
+    request = Request(X[rows], Y[rows], np.array(rows))
+    single = sensitivities.of_each(request, delta_s)
+    joint = sensitivities.of_group_jointly(request, delta_s)
+    summed = sensitivities.of_group_sum(request, delta_s)
     theta = np.zeros((runs, 4, 2))
     A, B = X.T @ X + 0.1 * np.eye(4), X.T @ Y
     broken = {"single": np.zeros((runs, 3), bool), "joint": np.zeros(runs, bool)}

@@ -68,7 +68,18 @@ def test_bad_data(data, words, model):
         ({"step_size": 10.0}, "step_size must be < 2/L = .* for the steps to contract"),
         ({"step_size": 0.0}, "step_size must be"),
         ({"step_size": "large"}, "step_size must be"),
-        ({"batch_size": 8}, "batch_size must be None, got batch_size=8. .*not there yet"),
+        (
+            {"batch_size": 0},
+            "batch_size must be an integer >= 1, got batch_size=0. batch_size=None",
+        ),
+        ({"batch_size": -5}, "batch_size must be an integer >= 1"),
+        ({"batch_size": 2.5}, "batch_size must be an integer >= 1"),
+        ({"batch_size": True}, "batch_size must be an integer >= 1"),
+        (
+            {"batch_size": 10**6},
+            r"batch_size must be at most the number of rows, \d+, got batch_size=1000000\. "
+            "batch_size=None takes all rows at every step",
+        ),
         ({"fit_intercept": "yes"}, "fit_intercept must be True or False"),
         ({"solver": "newton"}, "solver must be one of 'spectral', 'gradient'"),
         ({"random_state": -1}, "random_state must be an integer >= 0"),

@@ -12,11 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.accounting.curves import Curve
+from pilu.laws.cyclic import CyclicLaw
 from pilu.laws.iterates import IterateLaw
+from pilu.ridge.rows import RowSource
 
-__all__ = ["Accountant", "Calibration", "Progress", "Request", "Target"]
+__all__ = ["Accountant", "Calibration", "Law", "Progress", "Request", "Target"]
 
 Array = NDArray[np.float64]
+Law = IterateLaw | CyclicLaw  # of a full batch, or of mini-batches
 Progress = Callable[[int], object]  # told how many more rows are done
 
 
@@ -25,6 +28,12 @@ class Request(NamedTuple):
 
     X: Array
     Y: Array
+    rows: NDArray[np.intp]  # their fit-time positions
+
+    @classmethod
+    def read(cls, source: RowSource, rows: NDArray[np.intp]) -> "Request":
+        """The request to forget `rows`, checked against their digests."""
+        return cls(*source.take(rows), rows)
 
 
 class Target(NamedTuple):
@@ -61,16 +70,16 @@ class Accountant(Protocol):
         """Name and options, as they stand in a certificate."""
         ...
 
-    def calibrate(self, law: IterateLaw, request: Request, target: Target) -> Calibration:
+    def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
         """The least noise that certifies the target for one request."""
         ...
 
     def calibrate_each(
-        self, law: IterateLaw, blocks: Iterable[Request], target: Target, progress: Progress
+        self, law: Law, blocks: Iterable[Request], target: Target, progress: Progress
     ) -> tuple[Array, Array]:
         """Noise and certified epsilon of every row of the blocks as a request by itself."""
         ...
 
-    def spend(self, law: IterateLaw, request: Request, noise: float, target: Target) -> Calibration:
+    def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies, whether or not it meets the target's epsilon."""
         ...

@@ -41,6 +41,8 @@ class Certificate:
         sigma_unlearn and K.
     schedule : tuple of (steps, noise)
         The whole chain, this request's segment last.
+    batch_size : int or None
+        Rows in a mini-batch, one of which makes a step; None for steps on all rows.
     rows : tuple of int
         Fit-time positions of the forgotten rows.
     total_epsilon, total_delta : float
@@ -77,6 +79,7 @@ class Certificate:
     noise: float
     n_unlearn_steps: int
     schedule: tuple[tuple[int, float], ...]
+    batch_size: int | None
     rows: tuple[int, ...]
     total_epsilon: float
     total_delta: float
@@ -223,6 +226,7 @@ def _check_types(record: dict[str, Any]) -> None:
         **dict.fromkeys(("accountant", "numerical_error", "scope", "checks", "versions"), mapping),
         **dict.fromkeys(("method", "parameters_sha256", "evidence_sha256"), text),
         "n_unlearn_steps": whole,
+        "batch_size": lambda v: v is None or (whole(v) and v >= 1),
         "mu": lambda v: v is None or number(v),
         "evidence": lambda v: v is None or mapping(v),
         "utility": lambda v: v is None or utility(v),

@@ -8,7 +8,7 @@ is paid for in epsilon (`accounting.curves`).
 
 import math
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from typing import Any, ClassVar
@@ -24,10 +24,13 @@ from pilu.accounting.curves import PrivacyCurve, closeness
 from pilu.accounting.gaussians import GaussianPair, nearly_gaussian_log_delta
 from pilu.accounting.gdp import delta_from_mu, mu_from_epsilon
 from pilu.accounting.search import safe_root
-from pilu.certify.accountant import Calibration, Progress, Request, Target
+from pilu.certify.accountant import Calibration, Law, Progress, Request, Target
 from pilu.certify.floor import noise_floor
+from pilu.laws.comparison import Comparison
+from pilu.laws.cyclic import CyclicLaw
+from pilu.laws.cyclic_difference import CyclicDifference
+from pilu.laws.difference import Enclosure
 from pilu.laws.iterates import IterateLaw
-from pilu.laws.krylov import Enclosure
 from pilu.laws.proven import ProvenDifference
 
 __all__ = ["Exact"]
@@ -69,18 +72,21 @@ class Exact:
         """Name and options, as they stand in a certificate."""
         return {"name": "exact", **asdict(self)}
 
-    def calibrate(self, law: IterateLaw, request: Request, target: Target) -> Calibration:
+    def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
         """The least noise that certifies the target for one request."""
-        with _one_thread():
+        with _threads_for(law):
             return self._calibrate(_difference(law, request), target, noise_floor(law))
 
     def calibrate_each(
-        self, law: IterateLaw, blocks: Iterable[Request], target: Target, progress: Progress
+        self, law: Law, blocks: Iterable[Request], target: Target, progress: Progress
     ) -> tuple[Array, Array]:
         """Noise and certified epsilon of every row of the blocks as a request by itself.
 
-        The rows go to as many processes as `joblib.parallel_config` allows, in small pieces.
+        The rows go to as many processes as `joblib.parallel_config` allows, in small pieces; on
+        mini-batches, where each takes all cores, they come one after the other.
         """
+        if isinstance(law, CyclicLaw):
+            return self._calibrate_in_turn(law, blocks, target, progress)
         floor, bare = noise_floor(law), law.without_basis()
 
         def pieces() -> Iterator[tuple[Any, ...]]:
@@ -98,6 +104,19 @@ class Exact:
         noise, epsilon = np.concatenate(found).T
         return noise, epsilon
 
+    def _calibrate_in_turn(
+        self, law: CyclicLaw, blocks: Iterable[Request], target: Target, progress: Progress
+    ) -> tuple[Array, Array]:
+        found = []
+        for block in blocks:
+            for i in range(len(block.X)):
+                row = Request(block.X[[i]], block.Y[[i]], block.rows[[i]])
+                answer = self.calibrate(law, row, target)
+                found.append((answer.noise, answer.epsilon))
+                progress(1)
+        noise, epsilon = np.array(found).T
+        return noise, epsilon
+
     def _calibrate_piece(
         self, law: IterateLaw, Z: Array, Y: Array, target: Target, floor: float
     ) -> Array:
@@ -111,9 +130,9 @@ class Exact:
                 found.append((answer.noise, answer.epsilon))
         return np.array(found)
 
-    def spend(self, law: IterateLaw, request: Request, noise: float, target: Target) -> Calibration:
+    def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies."""
-        with _one_thread():
+        with _threads_for(law):
             difference = _difference(law, request)
             enclosure = difference.enclosure(noise, target.n_unlearn_steps)
             # What is set aside for e0 depends on the epsilon that it should serve.
@@ -124,7 +143,7 @@ class Exact:
                     break
             return self._calibration(difference, enclosure, curve, noise, epsilon, target)
 
-    def _calibrate(self, difference: ProvenDifference, target: Target, floor: float) -> Calibration:
+    def _calibrate(self, difference: Comparison, target: Target, floor: float) -> Calibration:
         guess = difference.likely_log_noise(
             _target_mu(target.epsilon, target.delta), target.n_unlearn_steps
         )
@@ -139,7 +158,7 @@ class Exact:
 
     def _checked(
         self,
-        difference: ProvenDifference,
+        difference: Comparison,
         target: Target,
         noise: float,
         floor: float,
@@ -183,7 +202,7 @@ class Exact:
 
     def _calibration(
         self,
-        difference: ProvenDifference,
+        difference: Comparison,
         enclosure: Enclosure,
         curve: PrivacyCurve,
         noise: float,
@@ -219,7 +238,7 @@ class _Search:
     """The least noise that is enough, as the projection sees it, without its error."""
 
     def __init__(
-        self, difference: ProvenDifference, target: Target, direction: str, *, series: bool = True
+        self, difference: Comparison, target: Target, direction: str, *, series: bool = True
     ) -> None:
         self._difference, self._target = difference, target
         self._both, self._uses_series = direction == "both", series
@@ -317,8 +336,14 @@ class _Search:
         return root
 
 
-def _difference(law: IterateLaw, request: Request) -> ProvenDifference:
+def _difference(law: Law, request: Request) -> Comparison:
+    if isinstance(law, CyclicLaw):
+        return CyclicDifference(law, request.rows, request.X, request.Y)
     return ProvenDifference(law, law.coordinates(request.X), request.Y)
+
+
+def _threads_for(law: Law) -> AbstractContextManager[Any]:
+    return nullcontext() if isinstance(law, CyclicLaw) else _one_thread()
 
 
 def _one_thread() -> AbstractContextManager[Any]:

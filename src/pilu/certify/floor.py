@@ -6,26 +6,20 @@ is taken from the law, not from realised parameters.
 
 import math
 
-import numpy as np
-
-from pilu.certify.accountant import Accountant, Calibration, Request, Target
-from pilu.laws.iterates import IterateLaw
+from pilu.certify.accountant import Accountant, Calibration, Law, Request, Target
 
 __all__ = ["calibrate_with_floor", "noise_floor"]
 
 _ULPS = 2.0**12  # rounding units of the parameters that one step's noise must span
 
 
-def noise_floor(law: IterateLaw) -> float:
+def noise_floor(law: Law) -> float:
     """Least sigma whose step spans `_ULPS` rounding units of parameters as large as the mean."""
-    # Variances fall towards eta a = 1 from either side.
-    a = law.spectrum.eigenvalues
-    size = law.final_mean_norm + math.sqrt(law.final_variances(np.array([a.min(), a.max()])).max())
-    return _ULPS * 2.0**-52 * size / math.sqrt(2 * law.step_size)
+    return _ULPS * 2.0**-52 * law.size / math.sqrt(2 * law.step_size)
 
 
 def calibrate_with_floor(
-    accountant: Accountant, law: IterateLaw, request: Request, target: Target
+    accountant: Accountant, law: Law, request: Request, target: Target
 ) -> Calibration:
     """The accountant's calibration, with noise raised to the floor where it is below."""
     answer = accountant.calibrate(law, request, target)

@@ -17,6 +17,7 @@ from pilu.certify.certificate import (
 )
 from pilu.certify.scope import scope_of_langevin, scope_of_redraw
 from pilu.dynamics.chain import Chain
+from pilu.ridge.cyclic import CyclicProblem
 
 __all__ = ["certify_langevin", "certify_redraw"]
 
@@ -36,6 +37,7 @@ def certify_langevin(
     c = calibration
     total = prior.after(epsilon=c.epsilon, delta=c.delta, curve=c.curve)
     evidence = {**c.evidence, "prior": prior.record()}
+    batches = _facts_of_batches(chain, rows, target.n_unlearn_steps)
     certificate = Certificate(
         schema=SCHEMA,
         method="langevin",
@@ -46,6 +48,7 @@ def certify_langevin(
         noise=c.noise,
         n_unlearn_steps=target.n_unlearn_steps,
         schedule=_plain_schedule(chain),
+        batch_size=_batch_size(chain),
         rows=tuple(int(r) for r in rows),
         total_epsilon=total.epsilon,
         total_delta=total.delta,
@@ -65,8 +68,9 @@ def certify_langevin(
             both_directions=c.both_directions,
             total_epsilon=total.epsilon,
             total_delta=total.delta,
+            batches=batches,
         ),
-        checks=dict(c.checks),
+        checks={**c.checks, **batches},
         evidence=evidence,
         evidence_sha256=sha256_of(evidence),
         versions=dict(library_versions()),
@@ -90,6 +94,7 @@ def certify_redraw(
         noise=0.0,
         n_unlearn_steps=0,
         schedule=_plain_schedule(chain),
+        batch_size=_batch_size(chain),
         rows=tuple(int(r) for r in rows),
         total_epsilon=0.0,
         total_delta=0.0,
@@ -104,6 +109,29 @@ def certify_redraw(
         versions=dict(library_versions()),
         utility=utility,
     )
+
+
+def _batch_size(chain: Chain) -> int | None:
+    return chain.problem.batch_size if isinstance(chain.problem, CyclicProblem) else None
+
+
+def _facts_of_batches(
+    chain: Chain, rows: NDArray[np.intp], n_unlearn_steps: int
+) -> dict[str, bool]:
+    """Whether learning came to the rows' batches at all, and whether unlearning came to them all.
+
+    Empty for a full batch.
+    """
+    problem, N = chain.problem, chain.schedule.n_steps
+    if not isinstance(problem, CyclicProblem):
+        return {}
+    batches, M = problem.batch_of(rows), problem.n_batches
+    since = (batches - (N - n_unlearn_steps)) % M  # steps until each has its turn again
+    return {
+        "batches_visited": bool(np.any(batches < N - n_unlearn_steps)),
+        "batches_revisited": bool(np.all(since < n_unlearn_steps)),
+        "batches_left_empty": any(len(problem.positions(int(t))) == 0 for t in batches),
+    }
 
 
 def _plain_schedule(chain: Chain) -> tuple[tuple[int, float], ...]:

@@ -4,6 +4,7 @@ The statements are derived in docs/guarantee.md.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 __all__ = ["scope_of_langevin", "scope_of_redraw"]
@@ -47,8 +48,9 @@ def scope_of_langevin(
     both_directions: bool,
     total_epsilon: float,
     total_delta: float,
+    batches: Mapping[str, bool],
 ) -> dict[str, Any]:
-    """Scope of a certificate issued after Langevin unlearning."""
+    """Scope of a certificate issued after Langevin unlearning; `batches` as in its checks."""
     reverse_delta: float | None
     if conditional:
         reverse_delta = None  # the total is stated in the direction of Definition 1
@@ -86,7 +88,7 @@ def scope_of_langevin(
         "conditional_on_earlier_requests": conditional,
         "reverse_delta": reverse_delta,
         **_COMMON,
-        "words": [*words, *_WORDS, *_entropy(private)],
+        "words": [*words, *_about_batches(batches), *_WORDS, *_entropy(private)],
     }
 
 
@@ -106,6 +108,25 @@ def scope_of_redraw(*, private: bool) -> dict[str, Any]:
         **_COMMON,
         "words": [*words, *_WORDS, *_entropy(private)],
     }
+
+
+def _about_batches(facts: Mapping[str, bool]) -> list[str]:
+    words = []
+    if not facts.get("batches_visited", True):
+        words.append(
+            "The run never came to the batches of these rows, so it has learned nothing from them."
+        )
+    elif not facts.get("batches_revisited", True):
+        words.append(
+            "The unlearning steps ended before the batches of all these rows had their turn again: "
+            "the promise rests on noise and on steps on other batches, and holds all the same."
+        )
+    if facts.get("batches_left_empty", False):
+        words.append(
+            "A batch has no rows left. It keeps its turn, in both runs: its step is shrinkage by "
+            "alpha and noise."
+        )
+    return words
 
 
 def _entropy(private: bool) -> list[str]:

@@ -1,9 +1,11 @@
 """High-probability bounds on eta |grad l(theta_k)| along the chain, for ridge  [PILU, Thm 1(i)].
 
-This is all that the theorem asks of a problem: another loss supplies the same three methods.
+This is all that the theorem asks of a problem (`Sensitivities`): another loss supplies the same.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,27 +15,67 @@ from pilu.accounting.quantiles import noncentral_chi_upper_quantile
 from pilu.certify.accountant import Request
 from pilu.laws.iterates import IterateLaw
 
-__all__ = ["ROUNDING", "RidgeSensitivities"]
+__all__ = [
+    "ROUNDING",
+    "RidgeSensitivities",
+    "Sensitivities",
+    "contraction_between",
+    "gaussian_norm_bound",
+    "joint_norm_bounds",
+]
 
 Array = NDArray[np.float64]
 
 ROUNDING = 1e-12  # relative allowance for the floating-point error of residual means and variances
 
 
+class Sensitivities(Protocol):
+    """Bounds that fail, all together, with probability at most `slack`."""
+
+    @property
+    def rounding(self) -> float:
+        """Relative allowance for the floating-point error of residual means and variances."""
+        ...
+
+    def of_each(self, rows: Request, slack: float) -> Array:
+        """Bounds for each row by itself: (n x N)."""
+        ...
+
+    def of_group_sum(self, rows: Request, slack: float) -> Array:
+        """Triangle inequality over the rows of a group: (N,)   [PILU, Cor. group-unlearning]."""
+        ...
+
+    def of_group_jointly(self, rows: Request, slack: float) -> Array:
+        """The norm of the group's summed gradient: (N,)."""
+        ...
+
+    def contraction(self, rows: Request, strong_convexity: str) -> float:
+        """c = max(|1 - eta m|, |1 - eta L|) of the retained problem   [PILU, Assumption 1].
+
+        m = alpha, or a lower bound on the retained problem's own smallest eigenvalue.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class RidgeSensitivities:
-    """Sensitivity bounds of a ridge chain; `tail` is the failure probability of each single bound.
+    """Sensitivity bounds of a full-batch chain.
 
     Iterate 0 is deterministic and needs no tail; the paper's union bound over all steps is kept.
     """
 
     law: IterateLaw
 
-    def of_each(self, rows: Request, tail: float) -> Array:
+    rounding: ClassVar[float] = ROUNDING
+
+    def of_each(self, rows: Request, slack: float) -> Array:
         """Bounds for each row by itself: (n x N).
 
-        s_k = eta |x| sqrt(v_k q_k),  q_k the upper `tail` quantile of chi'^2_d(|u_k|^2 / v_k)
+        s_k = eta |x| sqrt(v_k q_k),  q_k the upper slack/N quantile of chi'^2_d(|u_k|^2 / v_k)
         """
+        return self._of_each(rows, slack / self.law.schedule.n_steps)
+
+    def _of_each(self, rows: Request, tail: float) -> Array:
         law = self.law
         Z = law.coordinates(rows.X)
         norms = np.sqrt(np.sum(np.square(rows.X), axis=1))
@@ -41,60 +83,78 @@ class RidgeSensitivities:
         u = law.residual_mean_norms(Z, rows.Y)
         u += ROUNDING * (norms[:, None] * law.mean_norms + target_norms[:, None])
         root_v = np.sqrt(law.residual_variances(Z))
-        bounds = _gaussian_norm_bound(u, root_v, law.n_outputs, tail)
+        bounds = gaussian_norm_bound(u, root_v, law.n_outputs, tail)
         bounds *= law.step_size * norms[:, None] * (1 + ROUNDING)
         return bounds
 
-    def of_group_sum(self, rows: Request, tail: float) -> Array:
+    def of_group_sum(self, rows: Request, slack: float) -> Array:
         """Triangle inequality over the rows of a group: (N,)   [PILU, Cor. group-unlearning]."""
-        return np.asarray(np.sum(self.of_each(rows, tail), axis=0))
+        each = self._of_each(rows, slack / (len(rows.X) * self.law.schedule.n_steps))
+        return np.asarray(np.sum(each, axis=0))
 
-    def of_group_jointly(self, rows: Request, tail: float) -> Array:
-        """The norm of the group's summed gradient, bounded as one Gaussian matrix: (N,).
-
-        X_f'(X_f theta_k - Y_f) has mean m = X_f'U and, in each output, covariance W = X_f'V X_f.
-        The smaller of two bounds (docs/guarantee.md, "Groups"):
-
-            sqrt(|m|^2 + d tr W) + sqrt(lmax W) z_tail
-            sqrt(lmax W) * root of the chi'^2_{d R}(|m|^2 / lmax W) quantile at `tail`
-        """
-        law, (X, Y) = self.law, rows
-        R, d = Y.shape
+    def of_group_jointly(self, rows: Request, slack: float) -> Array:
+        """The norm of the group's summed gradient, bounded as one Gaussian matrix: (N,)."""
+        law, (X, Y, _) = self.law, rows
         Z = law.coordinates(X)
-        # X' = Q root, so |X'U| = |root U| and W has the eigenvalues of root V root'. Not from X X':
-        # that would square the condition of nearly equal rows.
-        root = np.linalg.qr(X.T, mode="r")
-        U = law.residual_means(Z, Y)
-        scale = np.linalg.norm(X) * (np.linalg.norm(X) * law.mean_norms + np.linalg.norm(Y))
-        m = np.sqrt(np.sum(np.square(np.einsum("ij,jdk->idk", root, U)), axis=(0, 1)))
-        m += ROUNDING * scale
-        rooted = root @ Z
-        trace, largest = np.empty_like(m), np.empty_like(m)
-        for k, variances in enumerate(law.variance_profile.T):
-            W = (rooted * variances) @ rooted.T
-            trace[k] = np.trace(W)
-            largest[k] = np.linalg.eigvalsh(W)[-1]
-        largest = np.maximum(largest, 0.0) * (1 + ROUNDING) + ROUNDING * trace
-        spread = np.sqrt(largest)
-        z = max(-float(ndtri(tail)), 0.0)
-        concentrated = np.sqrt(m**2 + d * trace) + spread * z
-        isotropic = _gaussian_norm_bound(m, spread, d * min(R, X.shape[1]), tail)
-        bound = np.minimum(concentrated, isotropic) if tail <= 0.5 else concentrated
-        return np.asarray(law.step_size * bound * (1 + ROUNDING))
+        covariances = ((Z * variances) @ Z.T for variances in law.variance_profile.T)
+        tail = slack / law.schedule.n_steps
+        bounds = joint_norm_bounds(
+            X, Y, law.residual_means(Z, Y), covariances, law.mean_norms, tail, ROUNDING
+        )
+        return np.asarray(law.step_size * bounds)
 
-    def contraction(self, X: Array, strong_convexity: str) -> float:
-        """c = max(|1 - eta m|, |1 - eta L|) of the retained problem   [PILU, Assumption 1].
-
-        m = alpha, or a lower bound on the retained problem's own smallest eigenvalue.
-        """
+    def contraction(self, rows: Request, strong_convexity: str) -> float:
+        """c = max(|1 - eta m|, |1 - eta L|) of the retained problem   [PILU, Assumption 1]."""
         spectrum = self.law.spectrum
-        m = spectrum.alpha if strong_convexity == "alpha" else spectrum.smallest_without(X)
-        low = 1.0 - self.law.step_size * m
-        high = self.law.step_size * spectrum.largest * (1 + ROUNDING) - 1.0
-        return min(max(abs(low), high) + 2.0**-52, 1.0)
+        m = spectrum.alpha if strong_convexity == "alpha" else spectrum.smallest_without(rows.X)
+        return contraction_between(m, spectrum.largest, self.law.step_size)
 
 
-def _gaussian_norm_bound(mean: Array, root_v: Array, df: int, tail: float) -> Array:
+def contraction_between(smallest: float, largest: float, step_size: float) -> float:
+    """c of steps on curvatures between `smallest` and `largest`, rounded up."""
+    low, high = 1.0 - step_size * smallest, step_size * largest * (1 + ROUNDING) - 1.0
+    return min(max(abs(low), high) + 2.0**-52, 1.0)
+
+
+def joint_norm_bounds(
+    X: Array,
+    Y: Array,
+    means: Array,
+    covariances: Iterable[Array],
+    mean_norms: Array,
+    tail: float,
+    rounding: float,
+) -> Array:
+    """Upper `tail` quantile, or more, of |X_f'(X_f theta_k - Y_f)| at V steps.
+
+    `means` are the residual means U (R x d x V), `covariances` the R x R matrices X_f Sigma_k X_f'.
+    The gradient has mean m = X_f'U and, in each output, covariance W = X_f'(X_f Sigma_k X_f')X_f.
+    The smaller of two bounds (docs/guarantee.md, "Groups"):
+
+        sqrt(|m|^2 + d tr W) + sqrt(lmax W) z_tail
+        sqrt(lmax W) * root of the chi'^2_{d R}(|m|^2 / lmax W) quantile at `tail`
+    """
+    R, d = Y.shape
+    # X' = Q root, so |X'U| = |root U| and W has the eigenvalues of root V root'. Not from X X':
+    # that would square the condition of nearly equal rows.
+    root = np.asarray(np.linalg.qr(X.T, mode="r"))
+    m = np.sqrt(np.sum(np.square(np.einsum("ij,jdk->idk", root, means)), axis=(0, 1)))
+    m += rounding * np.linalg.norm(X) * (np.linalg.norm(X) * mean_norms + np.linalg.norm(Y))
+    trace, largest = np.empty_like(m), np.empty_like(m)
+    for k, V in enumerate(covariances):
+        W = root @ V @ root.T
+        trace[k] = np.trace(W)
+        largest[k] = np.linalg.eigvalsh((W + W.T) / 2)[-1]
+    largest = np.maximum(largest, 0.0) * (1 + rounding) + rounding * trace
+    spread = np.sqrt(largest)
+    z = max(-float(ndtri(tail)), 0.0)
+    concentrated = np.sqrt(m**2 + d * trace) + spread * z
+    isotropic = gaussian_norm_bound(m, spread, d * min(R, X.shape[1]), tail)
+    bound = np.minimum(concentrated, isotropic) if tail <= 0.5 else concentrated
+    return np.asarray(bound * (1 + rounding))
+
+
+def gaussian_norm_bound(mean: Array, root_v: Array, df: int, tail: float) -> Array:
     """Upper `tail` quantile of |N(mean, v I_df)|, which is `mean` itself where v = 0."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         r = np.where(root_v > 0, mean / root_v, 0.0)

@@ -18,9 +18,10 @@ from pilu.accounting.shifted import (
     later_variance,
     representable_contraction,
 )
-from pilu.certify.accountant import Calibration, Progress, Request, Target
-from pilu.certify.sensitivities import ROUNDING, RidgeSensitivities
-from pilu.laws.iterates import IterateLaw
+from pilu.certify.accountant import Calibration, Law, Progress, Request, Target
+from pilu.certify.cyclic import CyclicSensitivities
+from pilu.certify.sensitivities import ROUNDING, RidgeSensitivities, Sensitivities
+from pilu.laws.cyclic import CyclicLaw
 
 __all__ = ["Theorem"]
 
@@ -61,7 +62,7 @@ class Theorem:
         """Name and options, as they stand in a certificate."""
         return {"name": "theorem", **asdict(self)}
 
-    def calibrate(self, law: IterateLaw, request: Request, target: Target) -> Calibration:
+    def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
         """The least noise that certifies the target for one request   [PILU, Thm 1(ii)]."""
         bound = self._bound(law, request, target)
         mu = self._target_mu(target)
@@ -75,10 +76,10 @@ class Theorem:
         return replace(answer, epsilon=min(answer.epsilon, target.epsilon))
 
     def calibrate_each(
-        self, law: IterateLaw, blocks: Iterable[Request], target: Target, progress: Progress
+        self, law: Law, blocks: Iterable[Request], target: Target, progress: Progress
     ) -> tuple[Array, Array]:
         """Noise and certified epsilon of every row of the blocks as a request by itself."""
-        parts, chain = [], RidgeSensitivities(law)
+        parts, chain = [], sensitivities_of(law)
         for rows in blocks:
             parts.append(self._calibrate_block(law, chain, rows, target))
             progress(len(rows.X))
@@ -86,14 +87,15 @@ class Theorem:
         return noise, epsilon
 
     def _calibrate_block(
-        self, law: IterateLaw, chain: RidgeSensitivities, rows: Request, target: Target
+        self, law: Law, chain: Sensitivities, rows: Request, target: Target
     ) -> tuple[Array, Array]:
-        sensitivities = chain.of_each(rows, self._tail(law, target, n_rows=1))
+        sensitivities = chain.of_each(rows, self._slack(target))
         variances = law.schedule.variances(law.step_size)
         mu = self._target_mu(target)
         noise, reached = np.empty(len(rows.X)), np.empty(len(rows.X))
         for part in self._rows_of_equal_contraction(len(rows.X)):
-            c = self._contraction(law, rows.X[part], target)
+            some = Request(rows.X[part], rows.Y[part], rows.rows[part])
+            c = self._contraction(law, chain, some, target)
             extra, reached[part] = extra_noise_for_each(
                 sensitivities[part], variances, c, mu / _ROOM
             )
@@ -103,23 +105,21 @@ class Theorem:
         epsilon = np.asarray(epsilon_from_mu(reached, self._delta_gdp(target)))
         return noise, np.where(reached <= mu, np.minimum(epsilon, target.epsilon), epsilon)
 
-    def spend(self, law: IterateLaw, request: Request, noise: float, target: Target) -> Calibration:
+    def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies: the theorem reversed."""
         return self._calibration(law, self._bound(law, request, target), noise, target)
 
-    def _bound(self, law: IterateLaw, request: Request, target: Target) -> "_Bound":
-        chain = RidgeSensitivities(law)
+    def _bound(self, law: Law, request: Request, target: Target) -> "_Bound":
+        chain = sensitivities_of(law)
         if self.group == "joint" and len(request.X) > 1:
-            s = chain.of_group_jointly(request, self._tail(law, target, n_rows=1))
+            s = chain.of_group_jointly(request, self._slack(target))
         else:
-            s = chain.of_group_sum(request, self._tail(law, target, n_rows=len(request.X)))
-        c = self._contraction(law, request.X, target)
+            s = chain.of_group_sum(request, self._slack(target))
+        c = self._contraction(law, chain, request, target)
         variances = law.schedule.variances(law.step_size)
         return _Bound(blocks_from_sensitivities(s, variances, c), c)
 
-    def _calibration(
-        self, law: IterateLaw, bound: "_Bound", noise: float, target: Target
-    ) -> Calibration:
+    def _calibration(self, law: Law, bound: "_Bound", noise: float, target: Target) -> Calibration:
         blocks, c = bound
         extra = noise**2 * _variance_of_unit_noise(law, target, c)
         pooled = blocks.pooled(extra)
@@ -131,8 +131,8 @@ class Theorem:
             delta=target.delta,
             mu=mu,
             both_directions=False,
-            slack=self.delta_split * target.delta,
-            curve=GaussianCurve(mu, self.delta_split * target.delta),
+            slack=self._slack(target),
+            curve=GaussianCurve(mu, self._slack(target)),
             # The paper's formula is the optimum of the (QP) exactly where all steps pool.
             checks={"closed_form_feasible": len(pooled.masses) == 1},
             evidence={
@@ -141,7 +141,7 @@ class Theorem:
                 "step_size": law.step_size,
             },
             numerical_error={
-                "sensitivities_relative": ROUNDING,
+                "sensitivities_relative": sensitivities_of(law).rounding,
                 "quantiles_relative": 1e-9,
                 "conversions_relative": 1e-9,
             },
@@ -151,19 +151,20 @@ class Theorem:
         return float(mu_from_epsilon(target.epsilon, self._delta_gdp(target)))
 
     def _delta_gdp(self, target: Target) -> float:
-        return target.delta - self.delta_split * target.delta
+        return target.delta - self._slack(target)
 
-    def _tail(self, law: IterateLaw, target: Target, n_rows: int) -> float:
-        # Union bound over all steps so far and, under "sum", over the rows of the group.
-        return self.delta_split * target.delta / (n_rows * law.schedule.n_steps)
+    def _slack(self, target: Target) -> float:
+        return self.delta_split * target.delta  # delta_s: for the sensitivity bounds together
 
-    def _contraction(self, law: IterateLaw, X: Array, target: Target) -> float:
-        if self.strong_convexity == "alpha" and law.spectrum.alpha == 0.0:
+    def _contraction(
+        self, law: Law, chain: Sensitivities, request: Request, target: Target
+    ) -> float:
+        if self.strong_convexity == "alpha" and law.alpha == 0.0:
             raise ValueError(
                 "alpha must be > 0 for Theorem(strong_convexity='alpha'), got alpha=0.0. Use "
                 "Theorem(strong_convexity='retained'), or fit with a positive alpha."
             )
-        c = RidgeSensitivities(law).contraction(X, self.strong_convexity)
+        c = chain.contraction(request, self.strong_convexity)
         return representable_contraction(target.n_unlearn_steps, c)
 
     def _rows_of_equal_contraction(self, n: int) -> list[slice]:
@@ -172,10 +173,15 @@ class Theorem:
         return [slice(i, i + 1) for i in range(n)]
 
 
+def sensitivities_of(law: Law) -> Sensitivities:
+    """The bounds for a kind of chain."""
+    return CyclicSensitivities(law) if isinstance(law, CyclicLaw) else RidgeSensitivities(law)
+
+
 class _Bound(NamedTuple):
     blocks: Blocks
     contraction: float
 
 
-def _variance_of_unit_noise(law: IterateLaw, target: Target, contraction: float) -> float:
+def _variance_of_unit_noise(law: Law, target: Target, contraction: float) -> float:
     return 2 * law.step_size * later_variance(target.n_unlearn_steps, contraction)

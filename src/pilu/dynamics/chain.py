@@ -7,17 +7,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.dynamics.cyclic import walk_batches
 from pilu.dynamics.entropy import GaussianSource
 from pilu.dynamics.gradient import walk
 from pilu.dynamics.schedule import Schedule, Segment
 from pilu.dynamics.spectral import draw_after
 from pilu.exceptions import NoiseBelowPrecision
+from pilu.ridge.cyclic import CyclicProblem
 from pilu.ridge.problem import RidgeProblem
 
-__all__ = ["SOLVERS", "Chain"]
+__all__ = ["SOLVERS", "Chain", "Problem"]
 
 Array = NDArray[np.float64]
 
+Problem = RidgeProblem | CyclicProblem
 Solver = Callable[[Array, RidgeProblem, float, Segment, GaussianSource], Array]
 
 
@@ -41,16 +44,19 @@ def _gradient(
     return walk(theta, problem.source, problem.alpha, step_size, segment, gaussian)
 
 
-SOLVERS: dict[str, Solver] = {"spectral": _spectral, "gradient": _gradient}
+SOLVERS: dict[str, Solver] = {"spectral": _spectral, "gradient": _gradient}  # of a full batch
 
 _LEAST_ULPS = 64  # one step's noise, in units of the parameters' rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """An immutable chain; learning, forgetting and redrawing each give a new one."""
+    """An immutable chain; learning, forgetting and redrawing each give a new one.
 
-    problem: RidgeProblem
+    The solver is for a full batch; mini-batches are walked through one by one.
+    """
+
+    problem: Problem
     step_size: float
     solver: str
     start: Array
@@ -61,7 +67,7 @@ class Chain:
     @classmethod
     def learn(
         cls,
-        problem: RidgeProblem,
+        problem: Problem,
         *,
         step_size: float,
         solver: str,
@@ -70,23 +76,26 @@ class Chain:
         gaussian: GaussianSource,
     ) -> "Chain":
         """Algorithm A: one segment of steps from a fixed start."""
-        theta = SOLVERS[solver](start, problem, step_size, segment, gaussian)
-        _check_precision(theta, step_size, segment)
-        schedule = Schedule((segment,))
-        return cls(problem, step_size, solver, start, schedule, theta, gaussian.private)
+        nothing = cls(problem, step_size, solver, start, Schedule(()), start, private=True)
+        return nothing._walked(problem, segment, gaussian)
 
-    def forgetting(
-        self, problem: RidgeProblem, segment: Segment, gaussian: GaussianSource
-    ) -> "Chain":
+    def forgetting(self, problem: Problem, segment: Segment, gaussian: GaussianSource) -> "Chain":
         """Algorithm U: one more segment, on the problem without the forgotten rows."""
-        theta = SOLVERS[self.solver](self.theta, problem, self.step_size, segment, gaussian)
+        return self._walked(problem, segment, gaussian)
+
+    def _walked(self, problem: Problem, segment: Segment, gaussian: GaussianSource) -> "Chain":
+        if isinstance(problem, CyclicProblem):
+            done = self.schedule.n_steps
+            theta = walk_batches(self.theta, problem, self.step_size, segment, done, gaussian)
+        else:
+            theta = SOLVERS[self.solver](self.theta, problem, self.step_size, segment, gaussian)
         if segment.noise > 0:
             _check_precision(theta, self.step_size, segment)
         schedule = self.schedule.then(segment)
         private = self.private and gaussian.private
         return replace(self, problem=problem, schedule=schedule, theta=theta, private=private)
 
-    def redrawn(self, problem: RidgeProblem, gaussian: GaussianSource) -> "Chain":
+    def redrawn(self, problem: Problem, gaussian: GaussianSource) -> "Chain":
         """Algorithm A again, on the problem without the forgotten rows."""
         problem.consolidate()  # T steps at once, and nothing kept of the rows
         return self.learn(

@@ -10,13 +10,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pilu._checks import as_numbers, check_choice, check_integer, check_real, complaint
-from pilu.dynamics.chain import SOLVERS, Chain
+from pilu.dynamics.chain import SOLVERS, Chain, Problem
 from pilu.dynamics.entropy import GaussianSource, SeededGaussian, SystemGaussian
 from pilu.dynamics.schedule import Segment
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.forgetting import ForgettingMixin
 from pilu.estimators.planning import PlanningMixin
 from pilu.estimators.requests import RowBook
+from pilu.laws.cyclic import CyclicLaw
+from pilu.ridge.cyclic import CyclicProblem
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.rows import RowSource
 
@@ -98,17 +100,36 @@ class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type:
         for name, values in (("X", X), ("y", Y)):
             _check_scale(name, values)
         source = RowSource.of(X, Y, fit_intercept=bool(self.fit_intercept))
-        problem = RidgeProblem.fit(source, float(self.alpha), Y.shape[1])
+        problem, largest = self._problem(source, Y.shape[1])
         chain = Chain.learn(
             problem,
-            step_size=self._resolve_step_size(problem.spectrum.largest),
+            step_size=self._resolve_step_size(largest),
             solver=self.solver,
             start=self._start(coef_init, X.shape[1], Y.shape[1]),
             segment=Segment(int(self.n_steps), float(self.noise)),
             gaussian=self._gaussian(stream=0),
         )
         book = RowBook.open(len(X), source.key, sample_ids, subjects)
-        self._fitted = Fitted(chain, book)
+        fitted = Fitted(chain, book)
+        if isinstance(fitted.law, CyclicLaw):
+            fitted.law.prepare()
+        self._fitted = fitted
+
+    def _problem(self, source: RowSource, n_outputs: int) -> tuple[Problem, float]:
+        """The problem, and the largest curvature that a step meets."""
+        alpha, n = float(self.alpha), source.n_rows
+        if self.batch_size is None or self.batch_size == n:  # one batch is a full batch
+            full = RidgeProblem.fit(source, alpha, n_outputs)
+            return full, full.spectrum.largest
+        if self.batch_size > n:
+            raise complaint(
+                "batch_size",
+                f"at most the number of rows, {n}",
+                self.batch_size,
+                "batch_size=None takes all rows at every step.",
+            )
+        cyclic = CyclicProblem.fit(source, alpha, n_outputs, int(self.batch_size))
+        return cyclic, cyclic.largest
 
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         """X as a numeric array, left in its dtype, and targets as an n x d float64 array."""
@@ -128,8 +149,11 @@ class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type:
         if not (isinstance(self.step_size, str) and self.step_size == "auto"):
             check_real("step_size", self.step_size, above=0.0)
         if self.batch_size is not None:
-            raise complaint(
-                "batch_size", "None", self.batch_size, "Mini-batches are not there yet."
+            check_integer(
+                "batch_size",
+                self.batch_size,
+                least=1,
+                remedy="batch_size=None takes all rows at every step.",
             )
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise complaint("fit_intercept", "True or False", self.fit_intercept)

@@ -1,6 +1,7 @@
 """What a fitted estimator holds, and what can be read off it."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,13 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from pilu.accounting.composition import Spent
-from pilu.certify.accountant import Accountant
+from pilu.certify.accountant import Accountant, Law
 from pilu.dynamics.chain import Chain
 from pilu.estimators.requests import RowBook
+from pilu.laws.cyclic import CyclicLaw
 from pilu.laws.iterates import IterateLaw
+from pilu.ridge.cyclic import CyclicProblem
+from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.rows import RowSource
 from pilu.ridge.spectrum import Spectrum
 
@@ -36,19 +40,33 @@ class Fitted:
         return self.chain.problem.source
 
     @property
-    def law(self) -> IterateLaw:
-        """The law of the run without any forgotten row, in an eigenbasis."""
-        return self._law_in(self.chain.problem.spectrum)
+    def law(self) -> Law:
+        """The law of the run without any forgotten row; for a full batch, in an eigenbasis."""
+        problem = self.chain.problem
+        if isinstance(problem, CyclicProblem):
+            return self._cyclic_law
+        return self._law_in(problem.spectrum)
 
-    def law_for(self, accountant: Accountant) -> IterateLaw:
+    def law_for(self, accountant: Accountant) -> Law:
         """The same, in the cheapest form that the accountant takes."""
-        if getattr(accountant, "takes_corrections", False):
-            return self._law_in(self.chain.problem.corrected_spectrum)
+        problem = self.chain.problem
+        if isinstance(problem, RidgeProblem) and getattr(accountant, "takes_corrections", False):
+            return self._law_in(problem.corrected_spectrum)
         return self.law
 
     def _law_in(self, spectrum: Spectrum) -> IterateLaw:
         chain = self.chain
         return IterateLaw(spectrum, chain.step_size, chain.schedule, chain.start)
+
+    @cached_property
+    def _cyclic_law(self) -> CyclicLaw:
+        chain, problem = self.chain, self.chain.problem
+        assert isinstance(problem, CyclicProblem)
+        return CyclicLaw(problem, chain.step_size, chain.schedule, chain.start)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What the law has computed of the rows stays here.
+        return {name: value for name, value in self.__dict__.items() if name != "_cyclic_law"}
 
 
 class FittedMixin:

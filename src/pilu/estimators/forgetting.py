@@ -91,11 +91,11 @@ class ForgettingMixin(QuotingMixin):
         validation: Validation | None,
     ) -> Certificate:
         before, started = self._fitted, time.perf_counter()
-        law, request = before.law_for(accountant), Request(*before.source.take(rows))
+        law, request = before.law_for(accountant), Request.read(before.source, rows)
         calibration = calibrate_with_floor(accountant, law, request, target)
         gaussian = self._gaussian(stream=before.n_requests + 1)
         segment = Segment(target.n_unlearn_steps, calibration.noise)
-        problem = before.chain.problem.without(rows, *request)
+        problem = before.chain.problem.without(rows, request.X, request.Y)
         chain = before.chain.forgetting(problem, segment, gaussian)
         seconds = time.perf_counter() - started
         utility = None
@@ -122,9 +122,9 @@ class ForgettingMixin(QuotingMixin):
 
     def _redraw(self, rows: NDArray[np.intp], validation: Validation | None) -> Certificate:
         before, started = self._fitted, time.perf_counter()
-        problem, request = before.chain.problem, Request(*before.source.take(rows))
+        problem, request = before.chain.problem, Request.read(before.source, rows)
         if len(rows):
-            problem = problem.without(rows, *request)
+            problem = problem.without(rows, request.X, request.Y)
         gaussian = self._gaussian(stream=before.n_requests + 1)
         chain = before.chain.redrawn(problem, gaussian)
         seconds = time.perf_counter() - started

@@ -10,14 +10,13 @@ from scipy.optimize import brentq
 from sklearn.utils.validation import check_is_fitted
 
 from pilu._checks import check_integer, check_real, complaint
-from pilu.certify.accountant import Accountant, Request, Target
+from pilu.certify.accountant import Accountant, Law, Request, Target
 from pilu.certify.floor import calibrate_with_floor, noise_floor
 from pilu.certify.registry import resolve_accountant
 from pilu.estimators.quoting import QuotingMixin
 from pilu.estimators.requests import live_rows
 from pilu.estimators.utility import Appraiser, Validation
 from pilu.laws.forecast import Prospect
-from pilu.laws.iterates import IterateLaw
 
 __all__ = ["Option", "Plan", "PlanningMixin"]
 
@@ -120,7 +119,7 @@ class PlanningMixin(QuotingMixin):
             raise complaint("validation", "a pair (X, y)", None, "A plan needs data to score.")
         fitted = self._fitted
         rows = live_rows(fitted.source.live, request)
-        asked, law = Request(*fitted.source.take(rows)), fitted.law
+        asked, law = Request.read(fitted.source, rows), fitted.law
         appraiser = Appraiser(held_out, law, steps[-1])
         prospects, redraw = appraiser.prospects(asked, steps)
         before, sign = appraiser.before, -1.0 if held_out.is_classifier else 1.0
@@ -167,7 +166,7 @@ def _checked_steps(given: int | Iterable[int] | None) -> tuple[int, ...]:
 
 
 def _largest_noise(
-    prospect: Prospect, validation: Validation, before: float, loss: float, law: IterateLaw
+    prospect: Prospect, validation: Validation, before: float, loss: float, law: Law
 ) -> float | None:
     """The largest noise that loses no more than `loss`; None if none is small enough."""
     if validation.is_classifier:
@@ -180,7 +179,7 @@ def _largest_noise(
 
 
 def _largest_noise_for_accuracy(
-    prospect: Prospect, validation: Validation, before: float, loss: float, law: IterateLaw
+    prospect: Prospect, validation: Validation, before: float, loss: float, law: Law
 ) -> float | None:
     # Noise turns some wrong answers right, so accuracy need not fall everywhere: come from above.
     def margin(noise: float) -> float:
@@ -209,7 +208,7 @@ def _largest_noise_for_accuracy(
 
 def _option(
     judge: Accountant,
-    law: IterateLaw,
+    law: Law,
     request: Request,
     prospect: Prospect,
     noise: float,
@@ -224,9 +223,7 @@ def _option(
     return Option(target.n_unlearn_steps, noise, epsilon, after)
 
 
-def _epsilon(
-    judge: Accountant, law: IterateLaw, request: Request, noise: float, target: Target
-) -> float:
+def _epsilon(judge: Accountant, law: Law, request: Request, noise: float, target: Target) -> float:
     if 0.0 < noise < noise_floor(law):
         return math.inf  # rounding of the parameters would swallow it
     try:

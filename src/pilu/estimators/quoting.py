@@ -18,6 +18,7 @@ from pilu.estimators.fitted import FittedMixin
 from pilu.estimators.quote import Quote
 from pilu.estimators.requests import live_rows
 from pilu.estimators.utility import Validation, predict_utility, timed
+from pilu.laws.cyclic import CyclicLaw
 
 __all__ = ["QuotingMixin"]
 
@@ -101,7 +102,7 @@ class QuotingMixin(FittedMixin):
         answers = []
         with progress_bar(len(found), what="quoting", unit="request") as bar:
             for rows in found:
-                request = Request(*fitted.source.take(rows))
+                request = Request.read(fitted.source, rows)
                 answer, taken = timed(calibrate_with_floor, judge, law, request, target)
                 answers.append((answer.noise, answer.epsilon, taken))
                 bar.update()
@@ -112,12 +113,14 @@ class QuotingMixin(FittedMixin):
         # In an eigenbasis: a correction holds forgotten rows, and must not go to other processes.
         source, law = self._fitted.source, self._fitted.law
         n = int(source.live.sum())
+        if isinstance(law, CyclicLaw):
+            law.expect(n)
         blocks = source.numbered_blocks(width=_WIDTH * law.schedule.n_steps)
         with (
             parallel_config(n_jobs=n_jobs if n >= _WORTH_PROCESSES else 1),
             progress_bar(n, what="quoting", unit="row") as bar,
         ):
-            requests = (Request(x, y) for _, x, y in blocks)
+            requests = (Request(x, y, rows) for rows, x, y in blocks)
             noise, reached = judge.calibrate_each(law, requests, target, bar.update)
         floor = noise_floor(law)
         return np.where((noise > 0) & (noise < floor), floor, noise), reached
@@ -148,7 +151,7 @@ class QuotingMixin(FittedMixin):
         noise = check_real("noise", noise, least=0.0)
         target = self._target(1.0, delta, n_unlearn_steps)  # its epsilon need not be met
         source = self._fitted.source
-        request = Request(*source.take(live_rows(source.live, rows)))
+        request = Request.read(source, live_rows(source.live, rows))
         judge = resolve_accountant(accountant)
         return judge.spend(self._fitted.law_for(judge), request, noise, target).epsilon
 

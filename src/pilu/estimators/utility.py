@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from pilu._checks import complaint
-from pilu.certify.accountant import Request
+from pilu.certify.accountant import Law, Request
 from pilu.dynamics.chain import Chain
 from pilu.dynamics.entropy import SystemGaussian
 from pilu.dynamics.schedule import Segment
+from pilu.laws.cyclic import CyclicLaw
+from pilu.laws.cyclic_forecast import CyclicForecast
 from pilu.laws.forecast import Forecast, Predictions, Prospect
-from pilu.laws.iterates import IterateLaw
 from pilu.laws.scores import expected_accuracy, expected_rmse
+from pilu.ridge.problem import RidgeProblem
 
 __all__ = [
     "Appraiser",
@@ -130,9 +132,13 @@ class Validation:
 class Appraiser:
     """Scores of a law on validation data, for requests of at most K steps."""
 
-    def __init__(self, validation: Validation, law: IterateLaw, n_unlearn_steps: int) -> None:
+    def __init__(self, validation: Validation, law: Law, n_unlearn_steps: int) -> None:
         self.validation = validation
-        self._forecast = Forecast(law, validation.X, n_unlearn_steps)
+        self._forecast: Forecast | CyclicForecast
+        if isinstance(law, CyclicLaw):
+            self._forecast = CyclicForecast(law, validation.X)
+        else:
+            self._forecast = Forecast(law, validation.X, n_unlearn_steps)
         self.before = validation.score(self._forecast.before)
 
     def scores(self, request: Request, noise: float, n_unlearn_steps: int) -> tuple[float, float]:
@@ -164,7 +170,7 @@ class Appraiser:
 
 def predict_utility(
     validation: Validation,
-    law: IterateLaw,
+    law: Law,
     chain: Chain,
     groups: Sequence[NDArray[np.intp]],
     noise: Array,
@@ -176,10 +182,10 @@ def predict_utility(
     scores = np.empty((len(groups), 2))
     with threadpool_limits(1, user_api="blas"):  # small matrices: a second thread only costs
         for i, rows in enumerate(groups):
-            request = Request(*chain.problem.source.take(rows))
+            request = Request.read(chain.problem.source, rows)
             scores[i] = appraiser.scores(request, float(noise[i]), n_unlearn_steps)
     if len(groups):
-        request = Request(*chain.problem.source.take(groups[0]))
+        request = Request.read(chain.problem.source, groups[0])
         segment = Segment(n_unlearn_steps, float(noise[0]))
         _, deletion = timed(_throw_away, chain, groups[0], request, segment)
         seconds = seconds + deletion
@@ -195,7 +201,7 @@ def predict_utility(
 
 def langevin_record(
     validation: Validation,
-    law: IterateLaw,
+    law: Law,
     chain: Chain,
     request: Request,
     segment: Segment,
@@ -208,7 +214,7 @@ def langevin_record(
 
 
 def redraw_record(
-    validation: Validation, law: IterateLaw, request: Request, seconds: float
+    validation: Validation, law: Law, request: Request, seconds: float
 ) -> dict[str, Any]:
     """The utility of a request that was just forgotten by a redraw, from the law before it."""
     appraiser = Appraiser(validation, law, 1)
@@ -228,15 +234,17 @@ def timed(
 def _redraw_seconds(chain: Chain) -> float:
     """What a redraw would take: the eigenbasis as it was timed, and a draw that is thrown away."""
     steps, noise = chain.schedule.segments[0]
-    # The gradient solver walks through the rows at every step: one step is timed for all of them.
-    some = steps if chain.solver == "spectral" else 1
+    # Where rows are walked through at every step, one step is timed for all of them.
+    full = isinstance(chain.problem, RidgeProblem)
+    some = steps if full and chain.solver == "spectral" else 1
     _, seconds = timed(chain.forgetting, chain.problem, Segment(some, noise), SystemGaussian())
-    return chain.problem.spectrum.seconds + seconds * steps / some
+    eigenbasis = chain.problem.spectrum.seconds if isinstance(chain.problem, RidgeProblem) else 0.0
+    return eigenbasis + seconds * steps / some
 
 
 def _throw_away(chain: Chain, rows: NDArray[np.intp], request: Request, segment: Segment) -> None:
     # All that `unlearn` does after calibrating, on immutable objects that nobody keeps.
-    chain.forgetting(chain.problem.without(rows, *request), segment, SystemGaussian())
+    chain.forgetting(chain.problem.without(rows, request.X, request.Y), segment, SystemGaussian())
 
 
 def _has_length(value: Any) -> bool:

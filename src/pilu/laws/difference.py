@@ -15,23 +15,61 @@ which stays well conditioned however small sigma or (1 - eta a)^K become. C is o
 rounding: with [C, Delta] in the span of few columns U and F U = W L, all of it happens in W.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from pilu.dynamics.schedule import Schedule
 from pilu.dynamics.spectral import decay, spread
 from pilu.laws.iterates import IterateLaw
 from pilu.laws.powers import Powers
 
-__all__ = ["ChainDifference", "Whitened", "dense_difference", "mean_difference", "mean_rounding"]
+__all__ = [
+    "NOISY_STEPS",
+    "UNIT",
+    "ChainDifference",
+    "ChainLaw",
+    "Enclosure",
+    "LaterSteps",
+    "Whitened",
+    "dense_difference",
+    "mean_difference",
+    "mean_rounding",
+    "steps_along",
+]
 
 Array = NDArray[np.float64]
 
-_UNIT = 1e-15
-_NOISY_STEPS = 200  # steps whose rounding shows as one more unit
+UNIT = 1e-15
+NOISY_STEPS = 200  # steps whose rounding shows as one more unit
+
+# What K steps do to each direction: how much is left of what was, and the variance that they add
+# with noise 1.
+LaterSteps = Callable[[int], tuple[Array, Array]]
+
+
+class ChainLaw(Protocol):
+    """What a comparison of two runs needs to know of them."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """All steps so far."""
+        ...
+
+    @property
+    def step_size(self) -> float:
+        """Eta."""
+        ...
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of theta, d."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,62 +87,80 @@ class Whitened:
 
 
 @dataclass(frozen=True, eq=False)
-class ChainDifference:
-    """Delta and C in an eigenbasis of the retained problem, or of a projection of it.
+class Enclosure:
+    """A whitened difference that is never too small, up to a shift and a covariance stated apart.
 
+    The true laws differ from those described by at most `shift_error` in the mean and
+    `covariance_error` (Frobenius) in the covariance, in units of the retained run's noise.
+    """
+
+    excesses: Array
+    squared_shifts: Array
+    shift_error: float
+    covariance_error: float
+    inflation: float = 0.0  # of the squared shifts, relative to their sum
+    excess_inflation: float = 0.0  # of the excesses, in Frobenius norm
+
+
+@dataclass(frozen=True, eq=False)
+class ChainDifference:
+    """Delta and C in directions in which the retained run is uncorrelated, now and later.
+
+    For a full batch these are the eigenbasis of the retained problem, or of a projection of it.
     C = span diag(sizes) span' and Delta = span mean, up to a rest of rounding size.
     """
 
-    law: IterateLaw
-    eigenvalues: Array  # of A', m of them
-    variances: Array  # h of them: of the retained run's covariance after the schedule
+    law: ChainLaw
+    variances: Array  # of the retained run after the schedule, m of them
+    later_steps: LaterSteps
     span: Array  # U, m x q
     sizes: Array  # q
     mean: Array  # q x d
     covariance_rest: float  # Frobenius norm
     mean_rest: float
+    largest: float  # variance, in units in which rounding is relative to it
     mean_rounding: float  # of Delta, which may be small because large terms cancel
 
     @classmethod
     def of(
         cls,
-        law: IterateLaw,
-        eigenvalues: Array,
+        law: ChainLaw,
         variances: Array,
+        later_steps: LaterSteps,
         mean: Array,
-        with_rows: Array,
+        covariance: Array,
+        largest: float,
         mean_rounding: float,
     ) -> "ChainDifference":
-        """Reduce Delta (m x d) and C, given h(A') (m) and h(A) (m x m), in the eigenbasis of A'."""
-        covariance = (with_rows + with_rows.T) / 2 - np.diag(variances)
-        largest = float(np.max(variances))
-        sizes, vectors = np.linalg.eigh(covariance)
+        """Reduce Delta (m x d) and C (m x m)."""
+        sizes, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
         # Below this C is what rounding made of it, in directions that mean nothing.
-        kept = np.abs(sizes) > _UNIT * (4 + law.schedule.n_steps / _NOISY_STEPS) * largest
+        kept = np.abs(sizes) > UNIT * (4 + law.schedule.n_steps / NOISY_STEPS) * largest
         kept[np.argmax(np.abs(sizes))] = True  # never none at all
         span = vectors[:, kept]
         left, lengths, _ = np.linalg.svd(mean - span @ (span.T @ mean), full_matrices=False)
-        fresh = left[:, lengths > _UNIT * float(np.linalg.norm(mean))]
+        fresh = left[:, lengths > UNIT * float(np.linalg.norm(mean))]
         fresh = fresh - span @ (span.T @ fresh)
         fresh = fresh[:, np.linalg.norm(fresh, axis=0) > 0.5]  # else it was rounding of the span
         if fresh.size:
             span = np.hstack([span, np.linalg.qr(fresh)[0]])
         return cls(
             law,
-            eigenvalues,
             variances,
+            later_steps,
             span,
             np.concatenate([sizes[kept], np.zeros(fresh.shape[1])]),
             span.T @ mean,
             float(np.linalg.norm(sizes[~kept])),
             float(np.linalg.norm(mean - span @ (span.T @ mean))),
+            largest,
             mean_rounding,
         )
 
     def later_variances(self, noise: float, n_steps: int) -> Array:
         """Eigenvalues of R: what K steps with this noise add, seen from before them."""
         if noise == 0.0:
-            return np.zeros_like(self.eigenvalues)
+            return np.zeros_like(self.variances)
         asked = (noise, n_steps)
         if asked not in self._kept:
             shrunk, wider = self.later_steps(n_steps)
@@ -112,19 +168,8 @@ class ChainDifference:
                 self._kept[asked] = noise**2 * (wider / shrunk**2)
         return self._kept[asked]
 
-    def later_steps(self, n_steps: int) -> tuple[Array, Array]:
-        """(1 - eta A')^K, and the variance that K steps of noise 1 add."""
-        if n_steps not in self._steps:
-            a, eta = self.eigenvalues, self.law.step_size
-            self._steps[n_steps] = decay(a, eta, n_steps), spread(a, eta, n_steps)
-        return self._steps[n_steps]
-
     @cached_property
     def _kept(self) -> dict[tuple[float, int], Array]:
-        return {}
-
-    @cached_property
-    def _steps(self) -> dict[int, tuple[Array, Array]]:
         return {}
 
     @cached_property
@@ -136,17 +181,21 @@ class ChainDifference:
         variances = self.variances + self.later_variances(noise, n_steps)
         return float(np.sum(self._squared_means / variances))
 
+    def least_variance(self, noise: float, n_steps: int) -> float:
+        """Of the retained run and what follows, seen from before K steps with this noise."""
+        return float(np.min(self.variances + self.later_variances(noise, n_steps)))
+
     def rounding_error(self, noise: float, n_steps: int) -> float:
         """What rounding of C, and of Delta relative to itself, may amount to once whitened."""
-        least = float(np.min(self.variances + self.later_variances(noise, n_steps)))
+        least = self.least_variance(noise, n_steps)
         if least == 0.0:
             return np.inf
         # An eigenvalue that is off by an ulp of the largest moves (1 - eta a)^N by N ulps.
-        return _UNIT * (float(np.max(self.variances)) / least + self.law.schedule.n_steps)
+        return UNIT * (self.largest / least + self.law.schedule.n_steps)
 
     def shift_rounding(self, noise: float, n_steps: int) -> float:
         """What rounding of Delta may amount to in the whitened shift."""
-        least = float(np.min(self.variances + self.later_variances(noise, n_steps)))
+        least = self.least_variance(noise, n_steps)
         return self.mean_rounding / float(np.sqrt(least)) if least > 0 else np.inf
 
     def whitened(self, noise: float, n_steps: int) -> Whitened:
@@ -165,7 +214,7 @@ def mean_rounding(law: IterateLaw, powers: Powers, source: Array, targets: Array
     energies = np.sum(np.square(source), axis=1, keepdims=True)
     reach = np.sqrt(powers.squared().series(energies, N)[0])[::-1]
     terms = size * law.mean_bounds + float(np.linalg.norm(targets))
-    return _UNIT * (1 + N / _NOISY_STEPS) * eta * float(reach @ terms)
+    return UNIT * (1 + N / NOISY_STEPS) * eta * float(reach @ terms)
 
 
 def mean_difference(law: IterateLaw, powers: Powers, source: Array, means: Array) -> Array:
@@ -192,9 +241,27 @@ def dense_difference(law: IterateLaw, Z: Array, targets: Array) -> ChainDifferen
     values = np.maximum(values, law.spectrum.alpha)
     turned = basis if turn is None else turn.T @ basis
     variances, variances_with_rows = law.final_variances(np.stack([values, before]))
-    with_rows = turned.T @ (variances_with_rows[:, None] * turned)
+    covariance = turned.T @ (variances_with_rows[:, None] * turned) - np.diag(variances)
     source = basis.T @ Z.T
     powers = Powers(values, law.step_size)
     mean = mean_difference(law, powers, source, means)
     rounding = mean_rounding(law, powers, source, targets)
-    return ChainDifference.of(law, values, variances, mean, with_rows, rounding)
+    return ChainDifference.of(
+        law,
+        variances,
+        steps_along(values, law.step_size),
+        mean,
+        covariance,
+        float(np.max(variances)),
+        rounding,
+    )
+
+
+def steps_along(eigenvalues: Array, step_size: float) -> LaterSteps:
+    """Steps along an eigenbasis of A'."""
+
+    @cache
+    def later(n_steps: int) -> tuple[Array, Array]:
+        return decay(eigenvalues, step_size, n_steps), spread(eigenvalues, step_size, n_steps)
+
+    return later

@@ -84,8 +84,11 @@ class Forecast:
             self._means(self.law.schedule.n_steps), self._variances(self.law.final_variances)
         )
 
-    def without(self, X: Array, Y: Array) -> "RequestForecast":
-        """The forecast for a request: rows X (R x p) with targets Y (R x d), perhaps none."""
+    def without(self, X: Array, Y: Array, rows: object = None) -> "RequestForecast":
+        """The forecast for a request: rows X (R x p) with targets Y (R x d), perhaps none.
+
+        Where they stand makes no difference to a full batch.
+        """
         return RequestForecast(self, X, Y)
 
     def continued(self, n_steps: int) -> Prospect:

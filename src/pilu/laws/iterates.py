@@ -7,6 +7,7 @@ requests"), so the mean is that of noiseless descent and only the covariance see
     x'theta_k - y ~ N(u_k, v_k I_d),  u_k = x'm_k - y,  v_k = x'Sigma_k x   [PILU, Thm 1(i)]
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -44,6 +45,19 @@ class IterateLaw:
     def n_outputs(self) -> int:
         """Columns of theta, d."""
         return int(self.start.shape[1])
+
+    @property
+    def alpha(self) -> float:
+        """The regularisation."""
+        return self.spectrum.alpha
+
+    @property
+    def size(self) -> float:
+        """About how large the parameters are: their mean and largest deviation."""
+        # Variances fall towards eta a = 1 from either side.
+        a = self.spectrum.eigenvalues
+        largest = float(np.max(self.final_variances(np.array([a.min(), a.max()]))))
+        return self.final_mean_norm + math.sqrt(largest)
 
     def mean_profile(self, output: int) -> Array:
         """Coordinates of m_k in the eigenbasis for one output, for all k: (r x N)."""

@@ -24,34 +24,24 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 
 from pilu.dynamics.schedule import Schedule
-from pilu.laws.difference import ChainDifference, mean_difference, mean_rounding
+from pilu.laws.difference import (
+    ChainDifference,
+    Enclosure,
+    mean_difference,
+    mean_rounding,
+    steps_along,
+)
 from pilu.laws.iterates import IterateLaw
 from pilu.laws.lanczos import BlockLanczos
 from pilu.laws.powers import Powers
 
-__all__ = ["Enclosure", "KrylovDifference", "krylov_difference"]
+__all__ = ["KrylovDifference", "krylov_difference"]
 
 Array = NDArray[np.float64]
 
 _NEGLIGIBLE = 1e-13  # least whitened size of a direction that is not just counted as an error
 _SMALL_REST = 1e-12  # whitened covariance left out that is not worth a second look
 _SPARED = 1e-10  # by which important directions may be inflated
-
-
-@dataclass(frozen=True, eq=False)
-class Enclosure:
-    """A whitened difference that is never too small, up to a shift and a covariance stated apart.
-
-    The true laws differ from those described by at most `shift_error` in the mean and
-    `covariance_error` (Frobenius) in the covariance, in units of the retained run's noise.
-    """
-
-    excesses: Array
-    squared_shifts: Array
-    shift_error: float
-    covariance_error: float
-    inflation: float = 0.0  # of the squared shifts, relative to their sum
-    excess_inflation: float = 0.0  # of the excesses, in Frobenius norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +237,15 @@ def krylov_difference(law: IterateLaw, lanczos: BlockLanczos, targets: Array) ->
     residuals = _residual_means(eta, N, powers_with_rows, rows, cross, start) - targets[:, :, None]
     mean = mean_difference(law, powers, source, residuals)
     rounding = mean_rounding(law, powers, source, targets)
-    projected = ChainDifference.of(law, values, variances, mean, covariance, rounding)
+    projected = ChainDifference.of(
+        law,
+        variances,
+        steps_along(values, eta),
+        mean,
+        covariance - np.diag(variances),
+        float(np.max(variances)),
+        rounding,
+    )
     if lanczos.exhausted:
         return KrylovDifference(projected, np.zeros((0, m)), powers, 0.0, 0.0)
     width = lanczos.coupling.shape[1]

@@ -76,12 +76,7 @@ class RowSource:
         row_bytes = 8 * max(1, self._array.shape[1])
         longest = max(1, (_VIEW_BYTES if as_it_is else _BLOCK_BYTES // shares) // row_bytes)
         for rows in self._runs(longest, share, shares):
-            x, y = self._raw(rows)
-            if first:
-                self.digests[rows] = self._digest(x, y)
-            else:
-                self._compare(rows, x, y)
-            yield x, y
+            yield self.first(rows) if first else self.raw(rows, check=True)
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """Live rows in order, in blocks of bounded size, checked against their digests."""
@@ -103,6 +98,19 @@ class RowSource:
         """The given live rows, checked against their digests."""
         x, y = self._select(rows)
         self._compare(rows, x[:, : self._array.shape[1]], y)
+        return x, y
+
+    def first(self, rows: NDArray[np.intp]) -> tuple[Array, Array]:
+        """The given rows without the column of ones, digested."""
+        x, y = self._raw(rows)
+        self.digests[rows] = self._digest(x, y)
+        return x, y
+
+    def raw(self, rows: NDArray[np.intp], *, check: bool) -> tuple[Array, Array]:
+        """The given live rows without the column of ones, not copied where that can be helped."""
+        x, y = self._raw(rows)
+        if check:
+            self._compare(rows, x, y)
         return x, y
 
     def without(self, rows: NDArray[np.intp]) -> "RowSource":

@@ -1,0 +1,158 @@
+"""Two runs compared: their whitened difference at any noise, with rounding on the safe side."""
+
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from pilu.laws.difference import ChainDifference, ChainLaw, Enclosure
+
+__all__ = ["ROUNDING_LIMIT", "Comparison"]
+
+Array = NDArray[np.float64]
+Law = TypeVar("Law", bound=ChainLaw)
+
+ROUNDING_LIMIT = 1e-8  # past it the laws are too narrow to be told from rounding
+
+
+class Comparison:
+    """What tells the run with some rows from the run without them.
+
+    A kind of chain supplies `_shown`, the difference before K more steps; one that only encloses it
+    supplies `enclosure` too. `is_nothing` is for rows that leave no trace.
+    """
+
+    is_dense = True
+    size = 0  # dimensions of a projection in use
+
+    def __init__(self, law: ChainLaw, *, is_nothing: bool) -> None:
+        self.law = law
+        self._is_nothing = is_nothing
+        self._rounding_asked, self._rounding = (math.nan, 0, 0), math.inf  # the last answer
+
+    def _shown(self, n_steps: int) -> ChainDifference:
+        raise NotImplementedError
+
+    def likely_log_noise(self, mu: float, n_steps: int) -> float:
+        """About where the difference is that of a mu-Gaussian mechanism."""
+        guess = None if self._is_nothing else self._likely_log_noise(mu, n_steps)
+        return self._start if guess is None else guess
+
+    @property
+    def _start(self) -> float:
+        return math.log(self.law.schedule.segments[0].noise)
+
+    def _likely_log_noise(self, mu: float, n_steps: int) -> float | None:
+        guess = self._root(self.squared_shift, mu**2, n_steps)
+        if guess is None:  # without any noise the shifts are small: the excesses decide
+            guess = self._root(self._squared_size, mu**2, n_steps)
+        return guess
+
+    def _root(self, size: Callable[[float, int], float], aim: float, n_steps: int) -> float | None:
+        def excess(log_noise: float) -> float:
+            return math.log(size(math.exp(log_noise), n_steps) / aim + 1e-300)
+
+        low, high = self._start - 20, self._start + 20
+        if excess(low) <= 0 or excess(high) > 0:
+            return None
+        return float(brentq(excess, low, high, xtol=1e-5))
+
+    def _squared_size(self, noise: float, n_steps: int) -> float:
+        # Twice the Kullback-Leibler divergence, to leading order
+        try:
+            shifts, _, _, excesses = self.moments(noise, n_steps)
+        except ArithmeticError:
+            return math.inf
+        return shifts + self.law.n_outputs / 2 * excesses
+
+    def squared_shift(self, noise: float, n_steps: int) -> float:
+        """The sum of all squared shifts."""
+        return 0.0 if self._is_nothing else self._shown(n_steps).total_squared_shift(noise, n_steps)
+
+    def rough(self, noise: float, n_steps: int) -> tuple[Array, Array]:
+        """Excesses and squared shifts without errors.
+
+        Raises
+        ------
+        ArithmeticError
+            Where the laws are too narrow to be told from rounding.
+        """
+        if self._is_nothing:
+            return np.zeros(1), np.zeros(1)
+        self._check_rounding(noise, n_steps)
+        x, a2 = self._shown(n_steps).whitened(noise, n_steps).principal()
+        _check_not_degenerate(x, noise)
+        return x, a2
+
+    def moments(self, noise: float, n_steps: int) -> tuple[float, float, float, float]:
+        """Sums of a^2, x a^2, x^2 a^2 and x^2 over the directions, without errors."""
+        if self._is_nothing:
+            return 0.0, 0.0, 0.0, 0.0
+        self._check_rounding(noise, n_steps)
+        white = self._shown(n_steps).whitened(noise, n_steps)
+        turned = white.core @ white.shift
+        return (
+            float(np.sum(np.square(white.shift))),
+            float(np.sum(white.shift * turned)),
+            float(np.sum(np.square(turned))),
+            float(np.sum(np.square(white.core))),
+        )
+
+    def enclosure(self, noise: float, n_steps: int) -> Enclosure:
+        """The same with all errors on the safe side."""
+        if self._is_nothing:
+            return Enclosure(np.zeros(1), np.zeros(1), 0.0, 0.0)
+        self._check_rounding(noise, n_steps)
+        return self._with_rounding(self._enclosed(noise, n_steps), noise, n_steps)
+
+    def _enclosed(self, noise: float, n_steps: int) -> Enclosure:
+        shown = self._shown(n_steps)
+        least = shown.least_variance(noise, n_steps)
+        return Enclosure(
+            *shown.whitened(noise, n_steps).principal(),
+            shown.mean_rest / math.sqrt(least),
+            shown.covariance_rest / least,
+        )
+
+    def _rounding_error(self, noise: float, n_steps: int) -> float:
+        shown = self._shown(n_steps)
+        asked = (noise, n_steps, len(shown.variances))
+        if asked != self._rounding_asked:
+            unit = shown.rounding_error(noise, n_steps) + self._more_rounding()
+            self._rounding_asked, self._rounding = asked, unit
+        return self._rounding
+
+    def _more_rounding(self) -> float:
+        return 0.0
+
+    def _check_rounding(self, noise: float, n_steps: int) -> None:
+        if self._rounding_error(noise, n_steps) > ROUNDING_LIMIT:
+            raise ArithmeticError(
+                f"with noise={noise!r} the two laws are too narrow to be told from rounding. Use "
+                "more noise."
+            )
+
+    def _with_rounding(self, e: Enclosure, noise: float, n_steps: int) -> Enclosure:
+        _check_not_degenerate(e.excesses, noise)
+        unit = self._rounding_error(noise, n_steps)
+        size = math.sqrt(float(np.sum(e.squared_shifts)))
+        # An excess of rounding size is none: merging would take its ratio to others seriously.
+        dust = np.abs(e.excesses) <= unit
+        lost = float(np.linalg.norm(e.excesses[dust]))
+        shift_rounding = self._shown(n_steps).shift_rounding(noise, n_steps)
+        return Enclosure(
+            np.where(dust, 0.0, e.excesses),
+            e.squared_shifts,
+            e.shift_error + unit * (1 + size) + shift_rounding,
+            e.covariance_error + unit + lost,
+        )
+
+
+def _check_not_degenerate(excesses: Array, noise: float) -> None:
+    if not float(np.min(excesses)) > -1.0:
+        raise ArithmeticError(
+            f"with noise={noise!r} one of the two laws is degenerate. Use more noise."
+        )

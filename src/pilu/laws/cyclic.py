@@ -1,0 +1,221 @@
+"""The Gaussian law of the iterates of a chain on mini-batches, and of residuals at their visits.
+
+A step on batch t maps theta by A_t = 1 - eta (X_t'X_t + alpha), so the law changes from step to
+step   [PILU, app. mini-batch]:
+
+    m_{k+1} = A_t m_k + eta X_t'Y_t,   Sigma_{k+1} = A_t Sigma_k A_t + var_k
+
+The mean is one pass over all steps. For the variance of a residual, x'Sigma_k x, there are two
+ways. Backwards: with a_0 = x and a_{j+1} = A a_j through the batches before the visit, in reverse,
+
+    x'Sigma_k x = sum_{j<k} var_{k-1-j} |a_j|^2,
+
+and a_j is the same for every visit, because the order repeats: one sweep for a few hundred points.
+Forwards: Sigma_k itself, for all of them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu._progress import progress_bar
+from pilu.dynamics.schedule import Schedule
+from pilu.dynamics.spectral import decay, spread
+from pilu.laws.flows import covariance_after, propagated
+from pilu.ridge.cyclic import Batch, CyclicProblem
+
+__all__ = ["CyclicLaw", "VisitLaw", "lengths_back", "mean_after"]
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+class VisitLaw(NamedTuple):
+    """Residuals of some rows of one batch at its visits: N(u, v I_d), rows of X_f apart."""
+
+    members: Rows  # which of the rows asked for these are
+    steps: Rows  # V of them
+    means: Array  # R x d x V
+    variances: Array  # R x V
+
+
+class _Means(NamedTuple):
+    residuals: Array  # cycles x n x d, where a row's batch has its turn
+    norms: Array  # |m_k|, N
+    final: Array  # m_N
+
+
+@dataclass(frozen=True, eq=False)
+class CyclicLaw:
+    """The law of every iterate of a chain on mini-batches, from a fixed start (p x d)."""
+
+    problem: CyclicProblem
+    step_size: float
+    schedule: Schedule
+    start: Array
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of theta, d."""
+        return int(self.start.shape[1])
+
+    @property
+    def alpha(self) -> float:
+        """The regularisation."""
+        return self.problem.alpha
+
+    @property
+    def size(self) -> float:
+        """About how large the parameters are: a bound on their mean and deviation."""
+        steps, noise = np.array(self.schedule.segments).T
+        after = self.schedule.n_steps - np.cumsum(steps)
+        least, eta = np.array(self.alpha), self.step_size  # the direction that keeps most noise
+        kept = spread(least, eta, steps) * decay(least, eta, after) ** 2
+        return float(np.linalg.norm(self._means.final) + np.sqrt(kept @ noise**2))
+
+    @cached_property
+    def variances(self) -> Array:
+        """Noise variance of every step."""
+        return self.schedule.variances(self.step_size)
+
+    @property
+    def mean_norms(self) -> Array:
+        """|m_k| for every step."""
+        return self._means.norms
+
+    @property
+    def final_mean(self) -> Array:
+        """m_N."""
+        return self._means.final
+
+    def n_visits(self, rows: Rows) -> int:
+        """Visits of all the rows' batches, counted for each row."""
+        M, N = self.problem.n_batches, self.schedule.n_steps
+        return int(np.sum(-((self.problem.batch_of(rows) - N) // M)))
+
+    def prepare(self) -> None:
+        """The pass over all steps that every later question needs."""
+        _ = self._means
+
+    def residual_laws(self, rows: Rows, X: Array) -> Iterator[VisitLaw]:
+        """Laws of the rows' residuals, batch by batch; X are the rows (with ones)."""
+        batches = self.problem.batch_of(rows)
+        v = self._residual_variances(rows, X)
+        for t in np.unique(batches):
+            members = np.flatnonzero(batches == t)
+            steps = self.problem.visits(int(t), self.schedule.n_steps)
+            u = self._means.residuals[: len(steps), rows[members]]
+            yield VisitLaw(members, steps, np.moveaxis(u, 0, 2), v[members, : len(steps)])
+
+    def residual_means(self, rows: Rows, k: int) -> Array:
+        """u_k of rows of the batch that has its turn at step k: (R x d)."""
+        return np.asarray(self._means.residuals[k // self.problem.n_batches, rows])
+
+    def _residual_variances(self, rows: Rows, X: Array) -> Array:
+        """x'Sigma_k x at the visits of each row: (R x cycles)."""
+        if "_all_variances" not in self.__dict__ and not self._prefers_all(len(rows)):
+            return self._variances_backwards(self.problem.batch_of(rows), X)
+        return np.asarray(self._all_variances[:, rows].T)
+
+    @cached_property
+    def final_covariance(self) -> Array:
+        """Sigma_N, dense."""
+        return covariance_after(self.problem, self.step_size, self.schedule)
+
+    def expect(self, n_rows: int) -> None:
+        """That many rows will be asked for, in turn: do what is cheapest for all of them."""
+        if self._prefers_all(n_rows):
+            _ = self._all_variances
+
+    def _prefers_all(self, n_rows: int) -> bool:
+        # A step costs 4 b p R backwards, 4 b p (b + p) forwards.
+        return n_rows > self.problem.n_parameters + self.problem.batch_size
+
+    def _variances_backwards(self, batches: Rows, X: Array) -> Array:
+        N, M = self.schedule.n_steps, self.problem.n_batches
+        found = np.zeros((len(X), -(-N // M)))
+        last = np.where(batches < N, batches + (N - 1 - batches) // M * M, 0)
+        lengths, _ = lengths_back(self.problem, self.step_size, X, last)
+        for t in np.unique(batches):
+            members = np.flatnonzero(batches == t)
+            for c, k in enumerate(self.problem.visits(int(t), N)):
+                found[members, c] = lengths[members, :k] @ self.variances[:k][::-1]
+        return found
+
+    def residual_covariances(self, t: int, X: Array) -> Array:
+        """X Sigma_k X' for rows X of batch t, at its visits: (V x R x R)."""
+        visits = self.problem.visits(t, self.schedule.n_steps)
+        found, last = np.zeros((len(visits), len(X), len(X))), int(visits[-1]) if len(visits) else 0
+        walkers = np.ascontiguousarray(X.T)
+        for k, batch in _turns_back(self.problem, last):
+            gram, j = walkers.T @ walkers, last - 1 - k
+            later = visits > j  # visits that the noise of this length reaches
+            found[later] += self.variances[visits[later] - 1 - j, None, None] * gram
+            walkers = batch.step(walkers, self.step_size, self.alpha)
+        return found
+
+    @cached_property
+    def _means(self) -> _Means:
+        N, M = self.schedule.n_steps, self.problem.n_batches
+        residuals = np.zeros((-(-N // M), self.problem.source.n_rows, self.n_outputs))
+        norms, m, eta = np.empty(N), self.start, self.step_size
+        with progress_bar(N, what="means", unit="step") as bar:
+            for k, batch in self.problem.turns(range(N)):
+                norms[k] = np.linalg.norm(m)
+                u = batch.times(m) - batch.targets
+                residuals[k // M, self.problem.positions(k % M)] = u
+                m = (1.0 - eta * self.alpha) * m - eta * batch.back(u)
+                bar.update()
+        return _Means(residuals, norms, m)
+
+    @cached_property
+    def _all_variances(self) -> Array:
+        """x'Sigma_k x of all rows, at their visits: (cycles x n)."""
+        N, M, p = self.schedule.n_steps, self.problem.n_batches, self.problem.n_parameters
+        found, sigma = np.zeros((-(-N // M), self.problem.source.n_rows)), np.zeros((p, p))
+        with progress_bar(N, what="covariances", unit="step") as bar:
+            for k, batch in self.problem.turns(range(N)):
+                sigma, v = propagated(sigma, batch, self.step_size, self.alpha)
+                found[k // M, self.problem.positions(k % M)] = v
+                sigma[np.diag_indices(p)] += self.variances[k]
+                bar.update()
+        return found
+
+
+def mean_after(problem: CyclicProblem, step_size: float, mean: Array, steps: range) -> Array:
+    """The mean after some more steps."""
+    shrink = 1.0 - step_size * problem.alpha
+    for _, batch in problem.turns(steps):
+        mean = shrink * mean - step_size * batch.back(batch.times(mean) - batch.targets)
+    return mean
+
+
+def lengths_back(
+    problem: CyclicProblem, step_size: float, X: Array, last: int | Rows, n_steps: int | None = None
+) -> tuple[Array, Array]:
+    """|a_j|^2 of every row of X, walking back from just before step `last`; and where it ends.
+
+    Each row has its own `last` and walks back to step 0, or all of them `n_steps` steps.
+    """
+    ends = np.broadcast_to(last, len(X))
+    first = 0 if n_steps is None else int(np.max(ends)) - n_steps
+    found = np.zeros((len(X), int(np.max(ends, initial=0)) - first))
+    order = np.argsort(-ends, kind="stable")  # those that set out first in front
+    walkers, ends = np.ascontiguousarray(X[order].T), ends[order]
+    for k, batch in _turns_back(problem, first + found.shape[1], first):
+        active = int(np.searchsorted(-ends, -k, side="left"))  # ends > k
+        a = walkers[:, :active]
+        found[order[:active], ends[:active] - 1 - k] = np.einsum("ij,ij->j", a, a)
+        walkers[:, :active] = batch.step(a, step_size, problem.alpha)
+    return found, walkers.T[np.argsort(order)]
+
+
+def _turns_back(problem: CyclicProblem, last: int, first: int = 0) -> Iterator[tuple[int, Batch]]:
+    with progress_bar(last - first, what="walking back", unit="step") as bar:
+        for turn in problem.turns(range(last - 1, first - 1, -1)):
+            yield turn
+            bar.update()

@@ -1,0 +1,153 @@
+"""Ridge regression in mini-batches: contiguous rows in a fixed order, walked through in turn.
+
+    grad f_t(theta) = X_t'(X_t theta - Y_t) + alpha theta        [PILU, app. mini-batch, the update]
+
+Batch t holds the fit-time positions from t b on, b of them. Forgetting leaves rows out of their
+batch and never moves the others; a batch that has none left keeps its turn, and its step is then
+shrinkage by alpha and noise.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.ridge.rows import RowSource
+
+__all__ = ["Batch", "CyclicProblem"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The rows that are left of a batch: features as they lie in the caller's array, targets."""
+
+    features: Array
+    targets: Array
+    fit_intercept: bool
+
+    def times(self, M: Array) -> Array:
+        """X_t M, the column of ones included."""
+        width = self.features.shape[1]
+        product = self.features @ M[:width]
+        if self.fit_intercept:
+            product += M[width]
+        return np.asarray(product)
+
+    def back(self, R: Array) -> Array:
+        """X_t' R."""
+        width = self.features.shape[1]
+        product = np.empty((width + bool(self.fit_intercept), R.shape[1]))
+        np.matmul(self.features.T, R, out=product[:width])
+        product[width:] = np.sum(R, axis=0)
+        return product
+
+    def gram(self) -> Array:
+        """X_t'X_t."""
+        x = self.features
+        if not self.fit_intercept:
+            return np.asarray(x.T @ x)
+        sums = np.sum(x, axis=0)[:, None]
+        return np.block([[x.T @ x, sums], [sums.T, np.array([[len(x)]])]])
+
+    def largest(self) -> float:
+        """Largest eigenvalue of X_t'X_t, from the smaller of the two products."""
+        x = self.features
+        if len(x) >= x.shape[1]:
+            return float(np.linalg.eigvalsh(self.gram())[-1])
+        return float(np.linalg.eigvalsh(x @ x.T + float(self.fit_intercept))[-1])
+
+    def step(self, M: Array, step_size: float, alpha: float) -> Array:
+        """(1 - eta (X_t'X_t + alpha)) M."""
+        moved = self.back(self.times(M))
+        moved *= -step_size
+        moved += (1.0 - step_size * alpha) * M
+        return moved
+
+
+@dataclass(frozen=True, eq=False)
+class CyclicProblem:
+    """Immutable; forgetting rows gives a new problem.
+
+    `largest` bounds the largest eigenvalue of every batch's X_t'X_t + alpha, now and later.
+    """
+
+    source: RowSource
+    alpha: float
+    batch_size: int
+    n_outputs: int
+    largest: float
+
+    statistics_error = 0.0  # there are none: every step reads its rows
+
+    @classmethod
+    def fit(
+        cls, source: RowSource, alpha: float, n_outputs: int, batch_size: int
+    ) -> "CyclicProblem":
+        """The problem of rows seen for the first time, digested in the same pass."""
+        problem, largest = cls(source, alpha, batch_size, n_outputs, np.inf), 0.0
+        for t in range(problem.n_batches):
+            batch = Batch(*source.first(problem.positions(t)), source.fit_intercept)
+            largest = max(largest, batch.largest())
+        return replace(problem, largest=alpha + largest)
+
+    @property
+    def n_batches(self) -> int:
+        """M."""
+        return -(-self.source.n_rows // self.batch_size)
+
+    @property
+    def n_parameters(self) -> int:
+        """Rows of theta, p."""
+        return self.source.n_columns
+
+    def batch_of(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """In which batch each row is."""
+        return np.asarray(rows // self.batch_size)
+
+    def positions(self, t: int) -> NDArray[np.intp]:
+        """The fit-time positions of the rows that are left of batch t."""
+        first = t * self.batch_size
+        return first + np.flatnonzero(self.source.live[first : first + self.batch_size])
+
+    def visits(self, t: int, n_steps: int) -> NDArray[np.intp]:
+        """The steps, of the first `n_steps`, at which batch t has its turn."""
+        return np.arange(t, n_steps, self.n_batches)
+
+    def batch(self, t: int, *, check: bool = False) -> Batch:
+        """The rows that are left of batch t."""
+        features, targets = self.source.raw(self.positions(t), check=check)
+        return Batch(features, targets, self.source.fit_intercept)
+
+    def turns(self, steps: range) -> Iterator[tuple[int, Batch]]:
+        """(step, batch) for each of the steps, checked against digests when first met."""
+        met = np.zeros(self.n_batches, dtype=bool)
+        for k in steps:
+            t = k % self.n_batches
+            yield k, self.batch(t, check=not met[t])
+            met[t] = True
+
+    def smallest_without(self, rows: NDArray[np.intp]) -> float:
+        """A lower bound, never below alpha, on every batch's smallest eigenvalue without rows."""
+        retained, least = replace(self, source=self.source.without(rows)), np.inf
+        p = self.n_parameters
+        for t in range(self.n_batches):
+            batch = retained.batch(t, check=True)
+            if len(batch.features) < p:
+                return self.alpha
+            least = min(least, float(np.linalg.eigvalsh(batch.gram())[0]))
+        margin = 8 * np.finfo(np.float64).eps * p * self.largest
+        return max(self.alpha, self.alpha + least - margin)
+
+    def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> "CyclicProblem":
+        """The problem without `rows`; their values are not needed."""
+        return replace(self, source=self.source.without(rows))
+
+    def reading(self, source: RowSource) -> "CyclicProblem":
+        """The same problem with its rows attached or detached."""
+        return replace(self, source=source)
+
+    def consolidate(self) -> None:
+        """Nothing is held of forgotten rows."""
