@@ -15,7 +15,7 @@ from pilu.certify.certificate import (
     sha256_of,
     sha256_of_parameters,
 )
-from pilu.certify.scope import scope_of_langevin, scope_of_redraw
+from pilu.certify.scope import FACTS_OF_BATCHES, scope_of_langevin, scope_of_redraw
 from pilu.dynamics.chain import Chain
 from pilu.ridge.cyclic import CyclicProblem
 
@@ -118,20 +118,18 @@ def _batch_size(chain: Chain) -> int | None:
 def _facts_of_batches(
     chain: Chain, rows: NDArray[np.intp], n_unlearn_steps: int
 ) -> dict[str, bool]:
-    """Whether learning came to the rows' batches at all, and whether unlearning came to them all.
-
-    Empty for a full batch.
-    """
+    """FACTS_OF_BATCHES; nothing for a full batch."""
     problem, N = chain.problem, chain.schedule.n_steps
     if not isinstance(problem, CyclicProblem):
         return {}
     batches, M = problem.batch_of(rows), problem.n_batches
     since = (batches - (N - n_unlearn_steps)) % M  # steps until each has its turn again
-    return {
-        "batches_visited": bool(np.any(batches < N - n_unlearn_steps)),
-        "batches_revisited": bool(np.all(since < n_unlearn_steps)),
-        "batches_left_empty": any(len(problem.positions(int(t))) == 0 for t in batches),
-    }
+    facts = (
+        bool(np.any(batches < N - n_unlearn_steps)),
+        bool(np.all(since < n_unlearn_steps)),
+        any(len(problem.positions(int(t))) == 0 for t in batches),
+    )
+    return dict(zip(FACTS_OF_BATCHES, facts, strict=True))
 
 
 def _plain_schedule(chain: Chain) -> tuple[tuple[int, float], ...]:

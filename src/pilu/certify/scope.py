@@ -7,7 +7,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["scope_of_langevin", "scope_of_redraw"]
+__all__ = ["FACTS_OF_BATCHES", "scope_of_langevin", "scope_of_redraw"]
+
+# Of mini-batches: whether learning came to any of the rows' batches, whether unlearning came to all
+# of them, and whether one has no rows left.
+FACTS_OF_BATCHES = ("batches_visited", "batches_revisited", "batches_left_empty")
 
 _COMMON = {
     # What the analysis treats as constants although the row was present when they were computed.

@@ -11,7 +11,7 @@ from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import epsilon_from_mu
 from pilu.accounting.shifted import Blocks, later_variance
 from pilu.certify.certificate import SCHEMA, Certificate, sha256_of
-from pilu.certify.scope import scope_of_langevin, scope_of_redraw
+from pilu.certify.scope import FACTS_OF_BATCHES, scope_of_langevin, scope_of_redraw
 from pilu.exceptions import CertificateMismatch
 
 __all__ = ["verify"]
@@ -93,6 +93,11 @@ def _check_fields(c: Certificate) -> None:
             tuple(c.schedule[-1]) == (c.n_unlearn_steps, c.noise),
             "the schedule's last segment is not (n_unlearn_steps, noise)",
         )
+        facts = set(FACTS_OF_BATCHES) if c.batch_size is not None else set()
+        _require(
+            set(FACTS_OF_BATCHES) & set(c.checks) == facts,
+            "the checks do not belong to a run with this batch_size",
+        )
         _require(
             len(c.schedule) == 2 + len(c.conditional_on),
             "the schedule does not have one segment for learning and one for every request",
@@ -113,6 +118,7 @@ def _scope_agrees(c: Certificate) -> bool:
             both_directions=c.accountant.get("direction") == "both",
             total_epsilon=c.total_epsilon,
             total_delta=c.total_delta,
+            batches={name: c.checks[name] for name in FACTS_OF_BATCHES if name in c.checks},
         )
     return sha256_of(expected) == sha256_of(c.scope)
 
