@@ -70,6 +70,10 @@ class Accountant(Protocol):
         """Name and options, as they stand in a certificate."""
         ...
 
+    def prepare(self, law: Law, rows: NDArray[np.intp]) -> None:
+        """Told which rows requests will be about, in turn: what they share is done once."""
+        ...
+
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
         """The least noise that certifies the target for one request."""
         ...

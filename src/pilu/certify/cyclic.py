@@ -40,7 +40,7 @@ class CyclicSensitivities:
     def of_each(self, rows: Request, slack: float) -> Array:
         """Bounds for each row by itself: (n x N)."""
         bounds = np.zeros((len(rows.X), self.law.schedule.n_steps))
-        for visit in self.law.residual_laws(rows.rows, rows.X):
+        for visit in self.law.residual_laws(rows.rows):
             if len(visit.steps):
                 found = self._at_visits(rows, visit, slack / len(visit.steps))
                 bounds[visit.members[:, None], visit.steps] = found
@@ -49,7 +49,7 @@ class CyclicSensitivities:
     def of_group_sum(self, rows: Request, slack: float) -> Array:
         """Triangle inequality over the rows of a group: (N,)."""
         bounds, n_visits = np.zeros(self.law.schedule.n_steps), self.law.n_visits(rows.rows)
-        for visit in self.law.residual_laws(rows.rows, rows.X):
+        for visit in self.law.residual_laws(rows.rows):
             if len(visit.steps):
                 found = self._at_visits(rows, visit, slack / n_visits)
                 bounds[visit.steps] += np.sum(found, axis=0)

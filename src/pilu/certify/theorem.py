@@ -62,6 +62,11 @@ class Theorem:
         """Name and options, as they stand in a certificate."""
         return {"name": "theorem", **asdict(self)}
 
+    def prepare(self, law: Law, rows: NDArray[np.intp]) -> None:
+        """Residual variances on mini-batches take one sweep for all rows."""
+        if isinstance(law, CyclicLaw) and self.group == "sum":
+            law.expect(rows)
+
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
         """The least noise that certifies the target for one request   [PILU, Thm 1(ii)]."""
         bound = self._bound(law, request, target)

@@ -18,7 +18,6 @@ from pilu.estimators.fitted import FittedMixin
 from pilu.estimators.quote import Quote
 from pilu.estimators.requests import live_rows
 from pilu.estimators.utility import Validation, predict_utility, timed
-from pilu.laws.cyclic import CyclicLaw
 
 __all__ = ["QuotingMixin"]
 
@@ -100,6 +99,7 @@ class QuotingMixin(FittedMixin):
         fitted = self._fitted
         law = fitted.law_for(judge)
         answers = []
+        judge.prepare(law, np.unique(np.concatenate([*found, np.array([], dtype=np.intp)])))
         with progress_bar(len(found), what="quoting", unit="request") as bar:
             for rows in found:
                 request = Request.read(fitted.source, rows)
@@ -113,8 +113,7 @@ class QuotingMixin(FittedMixin):
         # In an eigenbasis: a correction holds forgotten rows, and must not go to other processes.
         source, law = self._fitted.source, self._fitted.law
         n = int(source.live.sum())
-        if isinstance(law, CyclicLaw):
-            law.expect(n)
+        judge.prepare(law, np.flatnonzero(source.live))
         blocks = source.numbered_blocks(width=_WIDTH * law.schedule.n_steps)
         with (
             parallel_config(n_jobs=n_jobs if n >= _WORTH_PROCESSES else 1),

@@ -101,10 +101,10 @@ class CyclicLaw:
         """The pass over all steps that every later question needs."""
         _ = self._means
 
-    def residual_laws(self, rows: Rows, X: Array) -> Iterator[VisitLaw]:
-        """Laws of the rows' residuals, batch by batch; X are the rows (with ones)."""
+    def residual_laws(self, rows: Rows) -> Iterator[VisitLaw]:
+        """Laws of the rows' residuals, batch by batch."""
         batches = self.problem.batch_of(rows)
-        v = self._residual_variances(rows, X)
+        v = self._residual_variances(rows)
         for t in np.unique(batches):
             members = np.flatnonzero(batches == t)
             steps = self.problem.visits(int(t), self.schedule.n_steps)
@@ -115,25 +115,32 @@ class CyclicLaw:
         """u_k of rows of the batch that has its turn at step k: (R x d)."""
         return np.asarray(self._means.residuals[k // self.problem.n_batches, rows])
 
-    def _residual_variances(self, rows: Rows, X: Array) -> Array:
+    def _residual_variances(self, rows: Rows) -> Array:
         """x'Sigma_k x at the visits of each row: (R x cycles)."""
-        if "_all_variances" not in self.__dict__ and not self._prefers_all(len(rows)):
-            return self._variances_backwards(self.problem.batch_of(rows), X)
-        return np.asarray(self._all_variances[:, rows].T)
+        self.expect(rows)
+        return np.stack([self._known_variances[int(row)] for row in rows])
+
+    @cached_property
+    def _known_variances(self) -> dict[int, Array]:
+        return {}
 
     @cached_property
     def final_covariance(self) -> Array:
         """Sigma_N, dense."""
         return covariance_after(self.problem, self.step_size, self.schedule)
 
-    def expect(self, n_rows: int) -> None:
-        """That many rows will be asked for, in turn: do what is cheapest for all of them."""
-        if self._prefers_all(n_rows):
-            _ = self._all_variances
-
-    def _prefers_all(self, n_rows: int) -> bool:
+    def expect(self, rows: Rows) -> None:
+        """These rows will be asked for, in turn: do what is cheapest for all of them together."""
+        new = np.array([row for row in rows.tolist() if row not in self._known_variances])
         # A step costs 4 b p R backwards, 4 b p (b + p) forwards.
-        return n_rows > self.problem.n_parameters + self.problem.batch_size
+        if len(new) > self.problem.n_parameters + self.problem.batch_size:
+            found = self._all_variances()[:, new].T
+        elif len(new):
+            X, _ = self.problem.source.take(new)
+            found = self._variances_backwards(self.problem.batch_of(new), X)
+        else:
+            return
+        self._known_variances.update(zip(new.tolist(), found, strict=True))
 
     def _variances_backwards(self, batches: Rows, X: Array) -> Array:
         N, M = self.schedule.n_steps, self.problem.n_batches
@@ -172,7 +179,6 @@ class CyclicLaw:
                 bar.update()
         return _Means(residuals, norms, m)
 
-    @cached_property
     def _all_variances(self) -> Array:
         """x'Sigma_k x of all rows, at their visits: (cycles x n)."""
         N, M, p = self.schedule.n_steps, self.problem.n_batches, self.problem.n_parameters

@@ -8,15 +8,17 @@ K steps with noise sigma follow for both: theta -> F theta + N(0, sigma^2 S). Wi
 and S = G G', the singular values s of G^-1 F L say how much of each direction is left of what was,
 in units of the noise: along the right singular vectors V of L^-1 theta the later noise, seen from
 before the K steps, has variance sigma^2 / s^2, and Sigma'_N has variance 1. This stays well
-conditioned however small sigma or s become.
+conditioned however small sigma or s become. Where steps without noise have left Sigma'_N (nearly)
+singular, the same is seen from after the K steps: variance s^2 along the left singular vectors of
+G^-1 F Sigma'_N^(1/2), and sigma^2 of the later noise.
 """
 
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from pilu.laws.comparison import Comparison
 from pilu.laws.cyclic import CyclicLaw
@@ -28,14 +30,16 @@ __all__ = ["CyclicDifference"]
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
+_ILL_CONDITIONED = 1e6  # ratio of variances past which inverting them costs too many digits
 
-class _Whitened(NamedTuple):
-    """After the schedule, in units of the retained run's covariance L L'."""
 
-    root: Array  # L
-    covariance: Array  # L^-1 C L^-T
-    mean: Array  # L^-1 Delta
-    condition: float
+class _Laws(NamedTuple):
+    """After the schedule: the retained run's covariance, C, Delta and its rounding."""
+
+    retained: Array
+    values: Array  # eigenvalues of `retained`
+    difference: Array
+    mean: Array
     mean_rounding: float
 
 
@@ -56,35 +60,57 @@ class CyclicDifference(Comparison):
         return self._after[n_steps]
 
     def _difference(self, n_steps: int) -> ChainDifference:
-        law, white = self.law, self._whitened
+        law, laws = self.law, self._laws
         flow = flow_of(self._retained, law.step_size, law.schedule.n_steps, n_steps)
-        noise = np.linalg.cholesky(flow.spread)
-        left = scipy.linalg.solve_triangular(noise, flow.matrix @ white.root, lower=True)
-        _, shrunk, turn = np.linalg.svd(left)
+        noise = np.asarray(np.linalg.cholesky(flow.spread), dtype=np.float64)
+        if laws.values[0] * _ILL_CONDITIONED > laws.values[-1]:
+            return self._seen_before(flow.matrix, noise)
+        return self._seen_after(flow.matrix, noise)
+
+    def _seen_before(self, matrix: Array, noise: Array) -> ChainDifference:
+        laws, least, largest = self._laws, self._laws.values[0], self._laws.values[-1]
+        root = np.linalg.cholesky(laws.retained)
+        _, shrunk, turn = np.linalg.svd(solve_triangular(noise, matrix @ root, lower=True))
+        half = solve_triangular(root, laws.difference, lower=True)
         ones = np.ones_like(shrunk)
         return ChainDifference.of(
-            law,
+            self.law,
             ones,
             lambda _: (shrunk, ones),
-            turn @ white.mean,
-            turn @ white.covariance @ turn.T,
-            white.condition,
-            white.mean_rounding,
+            turn @ solve_triangular(root, laws.mean, lower=True),
+            turn @ solve_triangular(root, half.T, lower=True) @ turn.T,
+            float(largest / least),
+            laws.mean_rounding / float(np.sqrt(least)),
+        )
+
+    def _seen_after(self, matrix: Array, noise: Array) -> ChainDifference:
+        laws = self._laws
+        # In units of the later noise, S of which is at least 2 eta
+        units = solve_triangular(noise, matrix, lower=True)
+        left = units @ laws.retained @ units.T
+        variances, turn = np.linalg.eigh((left + left.T) / 2)
+        variances, ones = np.maximum(variances, 0.0), np.ones_like(variances)
+        turned = turn.T @ units
+        return ChainDifference.of(
+            self.law,
+            variances,
+            lambda _: (ones, ones),
+            turned @ laws.mean,
+            turned @ laws.difference @ turned.T,
+            float(variances[-1]),
+            laws.mean_rounding / float(np.sqrt(2 * self.law.step_size)),
         )
 
     @cached_property
-    def _whitened(self) -> _Whitened:
+    def _laws(self) -> _Laws:
         law = self.law
         retained = covariance_after(self._retained, law.step_size, law.schedule)
-        values = np.linalg.eigvalsh(retained)
-        root = np.asarray(np.linalg.cholesky(retained), dtype=np.float64)
-        half = scipy.linalg.solve_triangular(root, law.final_covariance - retained, lower=True)
-        return _Whitened(
-            root,
-            scipy.linalg.solve_triangular(root, half.T, lower=True),
-            scipy.linalg.solve_triangular(root, self._mean_difference(), lower=True),
-            float(values[-1] / values[0]),
-            self._mean_rounding() / float(np.sqrt(values[0])),
+        return _Laws(
+            retained,
+            np.asarray(np.linalg.eigvalsh(retained), dtype=np.float64),
+            law.final_covariance - retained,
+            self._mean_difference(),
+            self._mean_rounding(),
         )
 
     def _mean_difference(self) -> Array:

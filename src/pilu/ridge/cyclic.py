@@ -116,25 +116,23 @@ class CyclicProblem:
         """The steps, of the first `n_steps`, at which batch t has its turn."""
         return np.arange(t, n_steps, self.n_batches)
 
-    def batch(self, t: int, *, check: bool = False) -> Batch:
-        """The rows that are left of batch t."""
-        features, targets = self.source.raw(self.positions(t), check=check)
-        return Batch(features, targets, self.source.fit_intercept)
-
     def turns(self, steps: range) -> Iterator[tuple[int, Batch]]:
-        """(step, batch) for each of the steps, checked against digests when first met."""
-        met = np.zeros(self.n_batches, dtype=bool)
+        """(step, batch) for each of the steps; their rows are checked before the first."""
+        met = sorted({k % self.n_batches for k in steps[: self.n_batches]})
+        positions = {t: self.positions(t) for t in met}
+        self.source.check(positions.values())
         for k in steps:
-            t = k % self.n_batches
-            yield k, self.batch(t, check=not met[t])
-            met[t] = True
+            yield k, self._batch(positions[k % self.n_batches])
+
+    def _batch(self, rows: NDArray[np.intp]) -> Batch:
+        features, targets = self.source.raw(rows, check=False)
+        return Batch(features, targets, self.source.fit_intercept)
 
     def smallest_without(self, rows: NDArray[np.intp]) -> float:
         """A lower bound, never below alpha, on every batch's smallest eigenvalue without rows."""
         retained, least = replace(self, source=self.source.without(rows)), np.inf
         p = self.n_parameters
-        for t in range(self.n_batches):
-            batch = retained.batch(t, check=True)
+        for _, batch in retained.turns(range(self.n_batches)):
             if len(batch.features) < p:
                 return self.alpha
             least = min(least, float(np.linalg.eigvalsh(batch.gram())[0]))

@@ -1,8 +1,10 @@
 """The training rows, referred to but not owned: read in blocks, known by keyed digests."""
 
 import hashlib
+import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -112,6 +114,12 @@ class RowSource:
         if check:
             self._compare(rows, x, y)
         return x, y
+
+    def check(self, runs: Iterable[NDArray[np.intp]]) -> None:
+        """Compare runs of rows with their digests, several at a time."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing does not hold the interpreter
+            for _ in pool.map(lambda rows: self.raw(rows, check=True), runs):
+                pass
 
     def without(self, rows: NDArray[np.intp]) -> "RowSource":
         """A source in which `rows` are gone, digests included."""
