@@ -160,7 +160,7 @@ class Exact:
             if answer.noise <= floor or unused <= _WIDE_OF_THE_MARK:
                 break
         if answer.noise > floor and _LOOSE < unused / search.steepness < 1.0:
-            # Where delta falls slowly, the margin of the search is much noise: take most of it back.
+            # Where delta falls slowly the margin of the search is much noise: most is taken back.
             less = answer.noise * (1 - 0.95 * unused / search.steepness)
             tighter, _ = self._checked(difference, target, less, floor, search.steepness)
             answer = tighter if tighter.noise < answer.noise else answer
