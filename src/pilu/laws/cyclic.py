@@ -11,7 +11,8 @@ ways. Backwards: with a_0 = x and a_{j+1} = A a_j through the batches before the
     x'Sigma_k x = sum_{j<k} var_{k-1-j} |a_j|^2,
 
 and a_j is the same for every visit, because the order repeats: one sweep for a few hundred points.
-Forwards: Sigma_k itself, for all of them.
+Where the noise was one all along, and the points are many enough to pay for it, whole cycles of the
+sweep are taken at once. Forwards: Sigma_k itself, for all rows.
 """
 
 from collections.abc import Iterator
@@ -25,13 +26,16 @@ from numpy.typing import NDArray
 from pilu._progress import progress_bar
 from pilu.dynamics.schedule import Schedule
 from pilu.dynamics.spectral import decay, spread
-from pilu.laws.flows import covariance_after, propagated
+from pilu.laws.flows import Flow, covariance_after, flow_of, propagated
 from pilu.ridge.cyclic import Batch, CyclicProblem
 
 __all__ = ["CyclicLaw", "VisitLaw", "lengths_back", "mean_after"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
+
+
+_FORWARDS_FROM = 1.0  # times the rows for which both ways cost the same
 
 
 class VisitLaw(NamedTuple):
@@ -133,14 +137,42 @@ class CyclicLaw:
         """These rows will be asked for, in turn: do what is cheapest for all of them together."""
         new = np.array([row for row in rows.tolist() if row not in self._known_variances])
         # A step costs 4 b p R backwards, 4 b p (b + p) forwards.
-        if len(new) > self.problem.n_parameters + self.problem.batch_size:
+        forwards = _FORWARDS_FROM * (self.problem.n_parameters + self.problem.batch_size)
+        if len(new) > forwards:
             found = self._all_variances()[:, new].T
         elif len(new):
             X, _ = self.problem.source.take(new)
-            found = self._variances_backwards(self.problem.batch_of(new), X)
+            by_cycles = self._is_cheaper_by_cycles(len(new))
+            back = self._variances_by_cycles if by_cycles else self._variances_backwards
+            found = back(self.problem.batch_of(new), X)
         else:
             return
         self._known_variances.update(zip(new.tolist(), found, strict=True))
+
+    def _is_cheaper_by_cycles(self, n_points: int) -> bool:
+        N, M, p = self.schedule.n_steps, self.problem.n_batches, self.problem.n_parameters
+        if len(self.schedule.segments) > 1 or N < 2 * M:
+            return False
+        b = self.problem.batch_size
+        one_cycle = 0 if "_cycle" in self.__dict__ else M * b * p * (2 * p + b)
+        return one_cycle + n_points * (M * b * p + N / M * p**2) < n_points * N * b * p
+
+    @cached_property
+    def _cycle(self) -> Flow:
+        return flow_of(self.problem, self.step_size, 0, self.problem.n_batches)
+
+    def _variances_by_cycles(self, batches: Rows, X: Array) -> Array:
+        """The same sums as `_variances_backwards`, a cycle at a time once step 0 is reached."""
+        N, M = self.schedule.n_steps, self.problem.n_batches
+        lengths, walkers = lengths_back(self.problem, self.step_size, X, batches)
+        found = np.zeros((len(X), -(-N // M)))
+        found[:, 0] = self.variances[0] * np.sum(lengths, axis=1)
+        squared_noise = self.schedule.segments[0].noise ** 2
+        for c in range(1, found.shape[1]):
+            seen = np.einsum("ij,ij->i", walkers @ self._cycle.spread, walkers)
+            found[:, c] = found[:, c - 1] + squared_noise * seen
+            walkers = walkers @ self._cycle.matrix
+        return found
 
     def _variances_backwards(self, batches: Rows, X: Array) -> Array:
         N, M = self.schedule.n_steps, self.problem.n_batches

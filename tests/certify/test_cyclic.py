@@ -1,0 +1,208 @@
+"""Both accountants on mini-batches against brute force, and against the full batch at b = n."""
+
+import numpy as np
+import pytest
+
+from conftest import with_ones
+from oracles.minibatch import (
+    both_ways_delta,
+    cyclic_exact_noise,
+    cyclic_noise,
+    cyclic_pair,
+    cyclic_sensitivities,
+    walk,
+)
+from pilu import Exact, LangevinRidge, Theorem
+from pilu.certify.accountant import Request, Target
+from pilu.certify.cyclic import CyclicSensitivities
+from pilu.laws.cyclic import CyclicLaw
+from pilu.ridge.cyclic import CyclicProblem
+
+SMALL = {"alpha": 0.3, "n_steps": 29, "noise": 0.2, "step_size": 0.015}
+TARGET = {"epsilon": 1.0, "delta": 1e-3, "n_unlearn_steps": 6}
+
+
+def brute_force(model, X, Y, rows, gone=(), *, method=cyclic_noise, **options):
+    arguments = (
+        with_ones(X),
+        Y,
+        rows,
+        model.alpha,
+        model.step_size_,
+        model.batch_size,
+        list(model.schedule_),
+        np.zeros((X.shape[1] + 1, Y.shape[1])),
+        TARGET["epsilon"],
+        TARGET["delta"],
+    )
+    if method is cyclic_noise:
+        arguments = (*arguments, 0.5)
+    return method(*arguments, TARGET["n_unlearn_steps"], gone, **options)
+
+
+def assert_theorem(found, reference):
+    assert found >= reference * (1 - 1e-12)
+    assert found == pytest.approx(reference, rel=1e-6)
+
+
+def assert_exact(found, reference):
+    assert found >= reference * (1 - 1e-10)
+    assert found == pytest.approx(reference, rel=1e-8)
+
+
+# Batch size, steps (never whole cycles), noise; rows of the first, a middle and the last batch
+DIGITS = [
+    (1, 400, 0.01, (3, 200, 399)),
+    pytest.param(1, 1900, 0.01, (3, 50, 102), marks=pytest.mark.slow),
+    (64, 145, 0.05, (3, 900, 1796)),
+    (300, 20, 0.02, (3, 901, 1796)),
+    (1796, 7, 0.02, (4, 901, 1796)),
+]
+
+
+@pytest.mark.parametrize(("b", "steps", "noise", "rows"), DIGITS)
+def test_digits(b, steps, noise, rows, digits):
+    X, y = digits
+    Y = y[:, None].astype(float)
+    model = LangevinRidge(alpha=1.0, n_steps=steps, noise=noise, batch_size=b).fit(X, y)
+    theorem = model.quote(rows, accountant="theorem", **TARGET).noise
+    exact = model.quote(rows, **TARGET).noise
+    for i, row in enumerate(rows):
+        assert_theorem(theorem[i], brute_force(model, X, Y, [row]))
+        assert_exact(exact[i], brute_force(model, X, Y, [row], method=cyclic_exact_noise))
+    assert (theorem > 0).any()
+    assert (theorem >= exact).all()
+
+
+@pytest.mark.parametrize("b", [1, 7, 29])
+@pytest.mark.parametrize("rows", [[13], [29], [0, 1], [2, 13, 29]])
+def test_groups_and_later_requests(b, rows, small):
+    X, Y = small
+    model = LangevinRidge(batch_size=b, **SMALL).fit(X, Y)
+    for gone in ((), (5, 14, 15)):
+        if gone:
+            model.unlearn(gone, **TARGET)
+        theorem = model.quote([rows], accountant="theorem", **TARGET).noise[0]
+        assert_theorem(theorem, brute_force(model, X, Y, rows, gone))
+        exact = model.quote([rows], **TARGET).noise[0]
+        reference = brute_force(model, X, Y, rows, gone, method=cyclic_exact_noise, digits50=True)
+        assert_exact(exact, reference)
+
+
+@pytest.mark.parametrize("b", [4, 7])
+def test_all_rows_are_quoted_as_each_of_them_is(b, small):
+    X, Y = small
+    model = LangevinRidge(batch_size=b, **SMALL).fit(X, Y)
+    for accountant in ("theorem", "exact"):
+        together = model.quote(accountant=accountant, **TARGET)
+        apart = model.quote(range(30), accountant=accountant, **TARGET)
+        np.testing.assert_allclose(together.noise, apart.noise, rtol=1e-9)
+        np.testing.assert_allclose(together.epsilon, apart.epsilon, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "accountant",
+    [
+        Theorem(),
+        Theorem(group="joint"),
+        Theorem(strong_convexity="retained"),
+        Exact(),
+        Exact(direction="definition"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("rows", [[3], [5, 6, 400]])
+def test_one_batch_is_the_full_batch(accountant, rows, diabetes):
+    X, y = diabetes
+    model = LangevinRidge(alpha=0.1, n_steps=200, noise=0.5).fit(X, y)
+    model.unlearn(7, n_unlearn_steps=11)
+    chain = model._fitted.chain
+    problem = CyclicProblem(chain.problem.source, 0.1, len(X), 1, chain.problem.spectrum.largest)
+    law = CyclicLaw(problem, chain.step_size, chain.schedule, chain.start)
+    request, target = Request.read(problem.source, np.array(rows)), Target(1.0, 1e-3, 12)
+    full = accountant.calibrate(model._fitted.law, request, target)
+    cyclic = accountant.calibrate(law, request, target)
+    assert cyclic.noise == pytest.approx(full.noise, rel=1e-9)
+    assert cyclic.epsilon == pytest.approx(full.epsilon, rel=1e-9)
+    assert accountant.spend(law, request, 0.7, target).epsilon == pytest.approx(
+        accountant.spend(model._fitted.law, request, 0.7, target).epsilon, rel=1e-8
+    )
+
+
+def test_batch_size_n_is_the_full_batch_for_a_user(diabetes):
+    X, y = diabetes
+    options = {"alpha": 0.1, "n_steps": 100, "random_state": 3}
+    full, whole = (LangevinRidge(batch_size=b, **options).fit(X, y) for b in (None, len(X)))
+    np.testing.assert_array_equal(full.coef_, whole.coef_)
+    np.testing.assert_array_equal(full.quote([4]).noise, whole.quote([4]).noise)
+
+
+def test_bounds_hold_along_simulated_trajectories(small, rng):
+    X, Y = small
+    model = LangevinRidge(batch_size=4, **SMALL).fit(X, Y)
+    sensitivities, delta_s, runs = CyclicSensitivities(model._fitted.law), 0.1, 2000
+    rows = [4, 6, 13]
+    request = Request.read(model._fitted.source, np.array(rows))
+    single = sensitivities.of_each(request, delta_s)
+    joint = sensitivities.of_group_jointly(request, delta_s)
+    summed = sensitivities.of_group_sum(request, delta_s)
+    assert (joint <= summed * (1 + 1e-9)).all()
+    whole, eta, start = with_ones(X), model.step_size_, np.zeros((5, 2))
+    reference = cyclic_sensitivities(whole, Y, rows, 0.3, eta, 4, [(29, 0.2)], start, delta_s)
+    np.testing.assert_allclose(summed, reference, rtol=1e-6)
+    assert (summed >= reference * (1 - 1e-12)).all()
+    broken = np.zeros((runs, 5), dtype=bool)
+    for run in broken:
+        path = walk(whole, Y, 0.3, eta, 4, [(29, 0.2)], start, rng)[:-1]
+        gradients = np.zeros((3, 29, 5, 2))
+        for i, row in enumerate(rows):
+            for k in range(row // 4, 29, 8):
+                gradients[i, k] = eta * np.outer(whole[row], whole[row] @ path[k] - Y[row])
+        sizes = np.linalg.norm(gradients, axis=(2, 3))
+        group = np.linalg.norm(gradients.sum(axis=0), axis=(1, 2))
+        run[:3] = (sizes > single * (1 + 1e-12)).any(axis=1)
+        run[3:] = [(group > bound * (1 + 1e-12)).any() for bound in (joint, summed)]
+    assert (broken.mean(axis=0) <= delta_s + 4 * np.sqrt(delta_s / runs)).all()
+    assert broken[:, :3].mean() > delta_s / 10  # they are not vacuous
+
+
+@pytest.mark.parametrize("K", [1, 3, 40])
+def test_after_requests_without_noise_covariances_may_be_singular(K, small):
+    X, Y = small
+    X = X.copy()
+    X[20] = 0.0
+    options = {**SMALL, "step_size": "auto"}
+    model = LangevinRidge(batch_size=4, fit_intercept=False, **options).fit(X, Y)
+    # At eta = 1/L a step takes one direction away; without noise nothing is put in its place.
+    certificate = model.unlearn(20, n_unlearn_steps=16, delta=1e-3)
+    assert certificate.noise == 0.0
+    quote = model.quote([[4], [1, 2, 9]], epsilon=0.5, delta=1e-3, n_unlearn_steps=K)
+    for rows, noise in zip(([4], [1, 2, 9]), quote.noise, strict=True):
+        options = (0.3, model.step_size_, 4, list(model.schedule_), np.zeros((4, 2)))
+        pair = cyclic_pair(X, Y, rows, *options, noise, K, [20], digits50=True)
+        reached = both_ways_delta(pair.x, pair.a2, 2, 0.5)
+        assert reached <= 1e-3
+        if K > 1:
+            assert reached >= 1e-3 * (1 - 1e-5)
+
+
+def test_exact_delta_is_that_of_a_simulation(small, rng):
+    X, Y = small
+    model = LangevinRidge(batch_size=7, **SMALL).fit(X, Y)
+    noise = model.quote([13], **TARGET).noise[0]
+    options = (0.3, model.step_size_, 7, [(29, 0.2)], np.zeros((5, 2)))
+    pair = cyclic_pair(with_ones(X), Y, [13], *options, noise, 6)
+    (mean_p, cov_p), (mean_q, cov_q) = pair.P, pair.Q
+    draws = mean_p + np.linalg.cholesky(cov_p) @ rng.standard_normal((200_000, 5, 2))
+    ratio = log_density(draws, mean_p, cov_p) - log_density(draws, mean_q, cov_q)
+    gain = np.maximum(0.0, 1 - np.exp(1.0 - ratio))
+    error = gain.std() / np.sqrt(len(gain))
+    assert gain.mean() <= 1e-3 + 5 * error
+    assert pair.x.size
+
+
+def log_density(draws, mean, covariance):
+    root = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(root, draws - mean)
+    d = mean.shape[1]
+    return -0.5 * np.sum(white**2, axis=(1, 2)) - d * np.sum(np.log(np.diag(root)))
