@@ -23,7 +23,7 @@ class LangevinRidge(RegressorMixin, LangevinRidgeBase):  # type: ignore[misc]
     """Ridge regression learned by noisy gradient steps, so that rows can be forgotten later.
 
     The objective is ``sum_j |x_j'theta - y_j|^2 / 2 + alpha/2 |theta|^2``; learning takes
-    `n_steps` full-batch Langevin steps from a fixed start.
+    `n_steps` Langevin steps from a fixed start, on all rows or on a mini-batch at a time.
 
     Parameters
     ----------
@@ -34,14 +34,18 @@ class LangevinRidge(RegressorMixin, LangevinRidgeBase):  # type: ignore[misc]
     noise : float > 0, default=0.01
         Learning noise sigma_learn: each step adds ``sqrt(2 step_size) noise N(0, I)``.
     step_size : "auto" or float, default="auto"
-        "auto" is 1/L, L the largest eigenvalue of ``X'X + alpha I``. Must be below 2/L.
-    batch_size : None
-        Reserved for mini-batches.
+        "auto" is 1/L, L the largest eigenvalue of ``X'X + alpha I``, for mini-batches the largest
+        of any batch. Must be below 2/L.
+    batch_size : int or None, default=None
+        None takes all rows at every step. An integer b <= n takes b consecutive rows at a time, in
+        their order and over again; `n_steps` and `n_unlearn_steps` then count batches, and `alpha`
+        acts at each of them. Forgotten rows leave their batch, the others stay where they are
+        (``docs/minibatches.md``). b = n is the full batch.
     fit_intercept : bool, default=True
         Append a constant column of ones.
     solver : {"spectral", "gradient"}, default="spectral"
-        "spectral" draws from the chain's law in the eigenbasis; "gradient" takes every step on the
-        rows. Equal in law.
+        For a full batch: "spectral" draws from the chain's law in the eigenbasis; "gradient" takes
+        every step on the rows. Equal in law. Mini-batches are always walked through.
     random_state : int or None, default=None
         None draws the noise from the operating system. An integer makes runs reproducible and
         certificates say ``private: false``.
