@@ -30,8 +30,9 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
     outcome.counts.update(_rows_read(size, model, X, next(unseen)))
     for _ in range(plan.long_repeats):
         _quote_together(size, plan, watch, model, rows, unseen)
-        _literal("Algorithm 1 beside exact", size, plan, watch, model, rows, Y)
+        _literal("Algorithm 1 before exact", size, plan, watch, model, rows, Y)
         _forget("one deletion, exact", "exact", size, watch, model, next(unseen))
+        _literal("Algorithm 1 after exact", size, plan, watch, model, rows, Y)
 
 
 def quoted_together(size: Size) -> int:
