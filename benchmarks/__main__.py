@@ -9,13 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import figures, growth, machine, memory, plot, table
+from benchmarks import cyclic, figures, growth, machine, memory, plot, table, work
 from benchmarks.data import SIZES
 from benchmarks.options import parse
 from benchmarks.stopwatch import Stopwatch, say
-from benchmarks.work import Outcome, Plan, measure
+from benchmarks.work import Outcome, Plan
 
-JUDGED = "nyu"  # the size that the figures to reach are for
+JUDGED = ("nyu", "cyclic")  # the sizes that the figures to reach are for
 
 
 class Record:
@@ -47,22 +47,23 @@ def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
     record.content["sizes"][name] = entry
 
     def save() -> None:
-        judged = name == JUDGED
+        judged = name in JUDGED
         entry["rows"] = figures.rows(size, plan, outcome, entry["memory"], judged=judged)
         entry.update(asdict(outcome))
         record.save()
 
     began = time.monotonic()
     try:
-        if not options.no_memory and memory.is_measurable():
+        if size.b is None and not options.no_memory and memory.is_measurable():
             entry["memory"] = memory.peaks(name, None if options.full else options.memory_seconds)
             save()
+        measure = work.measure if size.b is None else cyclic.measure
         measure(size, plan, Stopwatch(outcome.times, name, save), outcome)
     finally:
         entry["load"].append(machine.load())
         entry["took"] = time.monotonic() - began
         save()
-        print(f"\n{name}: " + ", ".join(f"{k} = {v}" for k, v in asdict(size).items()))
+        print(f"\n{name}: {size}")
         print(table.text(entry["rows"]))
         for note in table.notes(size, plan, outcome.counts, entry["memory"]):
             print(note)
@@ -80,8 +81,7 @@ def run_growth(options: argparse.Namespace, record: Record) -> None:
         found["load"].append(machine.load())
         found["took"] = time.monotonic() - began
         record.save()
-        base = ", ".join(f"{k} = {v}" for k, v in asdict(growth.BASE).items())
-        print(f"\nGrowth around {base}; R is the size of a group request")
+        print(f"\nGrowth around {growth.BASE}; R is the size of a group request")
         print(growth.text(found["summary"]))
         print(_circumstances(found), flush=True)
     if options.plot:

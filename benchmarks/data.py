@@ -1,6 +1,6 @@
 """The sizes that are timed, and synthetic rows of such a size."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,18 +10,25 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Size:
-    """n rows, p parameters, the intercept included, d outputs; T steps to learn, K to unlearn."""
+    """n rows, p parameters, the intercept included, d outputs; T steps to learn, K to unlearn.
+
+    With a batch size b, T and K count steps on mini-batches.
+    """
 
     n: int
     p: int
     d: int
     T: int
     K: int
+    b: int | None = None
 
     @property
     def data_bytes(self) -> int:
         """Of X, which has no column for the intercept."""
         return 8 * self.n * (self.p - 1)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{k} = {v}" for k, v in asdict(self).items() if v is not None)
 
     def spread_rows(self, count: int) -> list[int]:
         """Rows evenly spaced over the data."""
@@ -31,8 +38,11 @@ class Size:
 SIZES = {
     "nyu": Size(n=38_400, p=1_537, d=1, T=800, K=80),
     "mnist": Size(n=4_000, p=2_049, d=10, T=300, K=20),
+    "cyclic": Size(n=38_400, p=1_537, d=1, T=5_625, K=80, b=512),
     "small": Size(n=400, p=120, d=1, T=50, K=5),
+    "small-cyclic": Size(n=400, p=120, d=1, T=80, K=5, b=50),
     "toy": Size(n=100, p=50, d=2, T=20, K=5),
+    "toy-cyclic": Size(n=100, p=50, d=2, T=40, K=12, b=10),
 }
 
 

@@ -3,11 +3,13 @@
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks import memory
+from benchmarks.cyclic import quoted_together
 from benchmarks.data import Size
-from benchmarks.work import Outcome, Plan
+from benchmarks.stopwatch import Times
+from benchmarks.work import Counts, Outcome, Plan
 
 
 @dataclass(frozen=True)
@@ -29,40 +31,74 @@ def rows(
     size: Size, plan: Plan, outcome: Outcome, measured: Mapping[str, Any] | None, *, judged: bool
 ) -> list[dict[str, Any]]:
     """All rows for which there are times; the figures to reach are for the size that is judged."""
-    found = [*_timed(size, plan, outcome), *_memory(size, measured)]
+    describe = _lines_of_full_batch if size.b is None else _lines_of_mini_batches
+    found = [
+        *_timed(describe(size, plan, outcome), outcome.times),
+        *_counted(size, outcome.counts),
+        *_memory(size, measured),
+    ]
     return [asdict(row) | ({} if judged else {"at_most": None}) for row in found]
 
 
-def _timed(size: Size, plan: Plan, outcome: Outcome) -> Iterable[Row]:
+class Line(NamedTuple):
+    """What a row is made of: names of times, with factors."""
+
+    work: str
+    time: str
+    reference: str
+    weights: Mapping[str, float]  # of the times whose sum is the reference
+    at_most: float | None = None
+    factor: float = 1.0  # from what was timed to all of the work
+    remark: str = ""
+
+
+def _lines_of_full_batch(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
     one_run = (size.T + size.K) / plan.literal_steps
-    around_exact = {"Algorithm 1 before exact": one_run / 2, "Algorithm 1 after exact": one_run / 2}
     around_deletions = {
         "Algorithm 1 after exact": one_run / 2,
         "Algorithm 1 after deletions": one_run / 2,
     }
-    times, a1 = outcome.times, "Algorithm 1"
+    a1, run = "Algorithm 1", {"Algorithm 1": one_run}
+    products, weights = f"X V + {size.d + 1} n x p x T", {"X V": 1.0, "products": 1.0}
     quoted = outcome.counts.get("exact_rows", size.n)
-    exact_remark = "" if quoted == size.n else f"from {quoted} listed rows"
+    scaled = size.n / quoted, "" if quoted == size.n else f"from {quoted} listed rows"
     in_a_row = f"{outcome.counts.get('deletions', 0)} deletions in a row"
-    # work, its time, factor, reference, names and weights, at most, remark
-    lines: list[tuple[str, str, float, str, dict[str, float], float | None, str]] = [
-        ("fit", "fit", 1, "X'X + eigh", {"X'X": 1, "eigh": 1}, 1.3, ""),
-        (
-            "quote all rows, theorem",
-            "theorem",
-            1,
-            f"X V + {size.d + 1} n x p x T",
-            {"X V": 1, "products": 1},
-            2.5,
-            "",
-        ),
-        ("quote all rows, exact", "exact", size.n / quoted, a1, around_exact, 5, exact_remark),
-        ("one deletion, exact", "one deletion", 1, a1, {a1: one_run}, 1 / 1000, ""),
-        ("  the first after a fit", "first deletion", 1, a1, {a1: one_run}, None, ""),
-        (in_a_row, "mean deletion in a row", 1, a1, around_deletions, 1 / 200, "mean of each"),
-        ("  the worst", "worst deletion in a row", 1, a1, around_deletions, None, ""),
+    mean, worst = "mean deletion in a row", "worst deletion in a row"
+    return [
+        Line("fit", "fit", "X'X + eigh", {"X'X": 1.0, "eigh": 1.0}, 1.3),
+        Line("quote all rows, theorem", "theorem", products, weights, 2.5),
+        Line("quote all rows, exact", "exact", a1, _around_exact(one_run), 5, *scaled),
+        Line("one deletion, exact", "one deletion", a1, run, 1 / 1000),
+        Line("  the first after a fit", "first deletion", a1, run),
+        Line(in_a_row, mean, a1, around_deletions, 1 / 200, remark="mean of each"),
+        Line("  the worst", worst, a1, around_deletions),
     ]
-    for work, name, factor, reference, weights, at_most, remark in lines:
+
+
+def _lines_of_mini_batches(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
+    scale, count = size.T / plan.literal_steps, quoted_together(size)
+    two_passes = {"Algorithm 1": 2 * scale, "smoothness": 1.0}
+    one_run = (size.T + size.K) / plan.literal_steps
+    products = {"products before": scale / 2, "products after": scale / 2}
+    passes = {"pass back before": scale / 2, "pass back after": scale / 2}
+    a1, exact, theorem = "Algorithm 1", "one deletion, exact", "one deletion, theorem"
+    back, together = f"pass back, {count} vectors", "theorem, together"
+    return [
+        Line("fit", "fit", "2 passes + eigvalsh", two_passes),
+        Line("quote one row, theorem", "theorem", "pass back, one vector", {"pass back": 1.0}, 1.3),
+        Line(f"quote {count} rows, theorem", together, "products of that pass", products, 1.3),
+        Line("  against the pass", together, back, passes),
+        Line(theorem, theorem, a1, {a1: one_run}),
+        Line(exact, exact, a1, _around_exact(one_run)),
+    ]
+
+
+def _around_exact(one_run: float) -> dict[str, float]:
+    return {"Algorithm 1 before exact": one_run / 2, "Algorithm 1 after exact": one_run / 2}
+
+
+def _timed(lines: Iterable[Line], times: Times) -> Iterable[Row]:
+    for work, name, reference, weights, at_most, factor, remark in lines:
         # zip stops at the last repeat in which both sides were timed
         took = [factor * t for t in times.get(name, [])]
         against = [
@@ -76,6 +112,18 @@ def _timed(size: Size, plan: Plan, outcome: Outcome) -> Iterable[Row]:
             yield Row(
                 work, value, "s", reference, reference_value, ratio, at_most, len(pairs), remark
             )
+
+
+def _counted(size: Size, counts: Counts) -> Iterable[Row]:
+    if size.b is None or "rows_of_steps" not in counts:
+        return
+    allowed = size.K * size.b
+    for work, name, at_most in (
+        ("rows read by the unlearning steps", "rows_of_steps", 1.0),
+        ("  with the check of digests", "rows_with_check", None),
+    ):
+        read = counts[name]
+        yield Row(work, read, "rows", "K b", allowed, read / allowed, at_most, 1, "counted")
 
 
 def _memory(size: Size, measured: Mapping[str, Any] | None) -> Iterable[Row]:

@@ -1,6 +1,7 @@
 """What pilu is measured against: BLAS and LAPACK as the limit, and the paper's Algorithm 1."""
 
 import math
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import scipy.linalg
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 from benchmarks.stopwatch import Stopwatch
 
 Array = NDArray[np.float64]
+
+ALPHA, NOISE = 1e-4, 0.01  # the defaults of LangevinRidge
 
 
 def gram(X: Array) -> Array:
@@ -61,14 +64,55 @@ def algorithm_1(X: Array, Y: Array, step_size: float, steps: int) -> Array:
     theta <- theta - eta grad f(theta) + sqrt(2 eta) sigma xi
     Learning and unlearning steps cost the same, so T + K of them are one run.
     """
-    alpha, noise = 1e-4, 0.01  # the defaults of LangevinRidge
-    theta = np.zeros((X.shape[1], Y.shape[1]))
-    rng = np.random.default_rng(2)
-    for _ in range(steps):
-        gradient = X.T @ (X @ theta - Y) + alpha * theta
+    return _langevin(((X, Y) for _ in range(steps)), X.shape[1], Y.shape[1], step_size)
+
+
+def algorithm_1_on_batches(
+    X: Array, Y: Array, batch_size: int, step_size: float, steps: int
+) -> Array:
+    """The same on mini-batches in their fixed order."""
+    batches = ((X[s], Y[s]) for s in _slices(len(X), batch_size, range(steps)))
+    return _langevin(batches, X.shape[1], Y.shape[1], step_size)
+
+
+def _langevin(data: Iterable[tuple[Array, Array]], p: int, d: int, step_size: float) -> Array:
+    theta, rng = np.zeros((p, d)), np.random.default_rng(2)
+    for x, y in data:
+        gradient = x.T @ (x @ theta - y) + ALPHA * theta
         theta = theta - step_size * gradient
-        theta += math.sqrt(2 * step_size) * noise * rng.standard_normal(theta.shape)
+        theta += math.sqrt(2 * step_size) * NOISE * rng.standard_normal(theta.shape)
     return theta
+
+
+def smoothness(X: Array, batch_size: int) -> float:
+    """The largest eigenvalue of any batch, by X_t X_t' of its rows."""
+    batches = (X[start : start + batch_size] for start in range(0, len(X), batch_size))
+    return max(float(np.linalg.eigvalsh(x @ x.T)[-1]) for x in batches)
+
+
+def walk_back(X: Array, points: Array, batch_size: int, step_size: float, steps: int) -> Array:
+    """|a|^2 of points (p x R) at every step, last to first: a <- a - eta (X_t'X_t + alpha) a."""
+    a, lengths = points, np.empty((steps, points.shape[1]))
+    for k, s in enumerate(_slices(len(X), batch_size, reversed(range(steps)))):
+        x = X[s]
+        lengths[k] = np.einsum("ij,ij->j", a, a)
+        a = a - step_size * (x.T @ (x @ a) + ALPHA * a)
+    return lengths
+
+
+def products_back(X: Array, points: Array, batch_size: int, steps: int) -> None:
+    """The products of `walk_back` alone: X_t'(X_t a)."""
+    for s in _slices(len(X), batch_size, reversed(range(steps))):
+        x = X[s]
+        x.T @ (x @ points)
+
+
+def _slices(n: int, batch_size: int, steps: Iterable[int]) -> Iterator[slice]:
+    """The rows of the batch that has its turn at each step."""
+    n_batches = -(-n // batch_size)
+    for k in steps:
+        first = k % n_batches * batch_size
+        yield slice(first, first + batch_size)
 
 
 def wake() -> None:

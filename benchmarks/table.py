@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.cyclic import quoted_together
 from benchmarks.data import Size
 from benchmarks.work import Counts, Plan, deletions_wanted
 
@@ -18,9 +19,9 @@ def text(found: list[dict[str, Any]]) -> str:
     body = [
         (
             r["work"],
-            f"{r['value']:.4g} {r['unit']}",
+            _amount(r["value"], r["unit"]),
             r["reference"],
-            f"{r['reference_value']:.4g} {r['unit']}",
+            _amount(r["reference_value"], r["unit"]),
             ratio_text(r["ratio"]),
             "" if r["at_most"] is None else ratio_text(r["at_most"]),
             "" if r["at_most"] is None else ("yes" if r["ratio"] <= r["at_most"] else "NO"),
@@ -30,6 +31,10 @@ def text(found: list[dict[str, Any]]) -> str:
         for r in found
     ]
     return aligned([head, *body])
+
+
+def _amount(value: float, unit: str) -> str:
+    return f"{value:,.0f} {unit}" if unit == "rows" else f"{value:.4g} {unit}"
 
 
 def aligned(lines: Sequence[tuple[str, ...]]) -> str:
@@ -49,6 +54,8 @@ def notes(size: Size, plan: Plan, counts: Counts, measured: Mapping[str, Any] | 
         found.append(
             f"Algorithm 1 is timed for {plan.literal_steps} of its {whole} steps and scaled up."
         )
+    if size.b is not None:
+        return found + _notes_on_mini_batches(size, plan)
     if plan.long_repeats == 1 < plan.repeats:
         found.append(
             "The exact quote and the deletions in a row are timed once, "
@@ -65,4 +72,21 @@ def notes(size: Size, plan: Plan, counts: Counts, measured: Mapping[str, Any] | 
         found.append("Peak memory was not measured.")
     elif not measured["exact_finished"]:
         found.append("Peak memory covers the beginning of the exact quote only.")
+    return found
+
+
+def _notes_on_mini_batches(size: Size, plan: Plan) -> list[str]:
+    found, count = [], quoted_together(size)
+    if plan.literal_steps < size.T:
+        found.append(
+            f"So are the products and the pass back of {count} vectors: {plan.literal_steps} of "
+            f"{size.T} steps."
+        )
+    if plan.long_repeats == 1 < plan.repeats:
+        found.append(f"The quote of {count} rows and the exact deletion are timed once.")
+    found.append(
+        "Rows are counted each time that they are read. Before the first step the rows of all "
+        "batches that it will meet are compared with their digests; the steps' own reads are "
+        "counted with that check left out."
+    )
     return found

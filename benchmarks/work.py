@@ -23,7 +23,7 @@ class Plan:
     """How much of the long things is timed."""
 
     repeats: int
-    long_repeats: int  # of the exact quote of all rows and of the deletions in a row
+    long_repeats: int  # of the exact quote of all rows, of the deletions in a row, and their like
     literal_steps: int  # of the T + K steps of Algorithm 1, each time it is timed
     exact_rows: int | None  # None: all rows, if that takes no longer than `patience`
     patience: float | None  # seconds for each of the long works; None: as long as it takes
@@ -72,7 +72,7 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
 
 
 def fitted(size: Size, X: Array, Y: Array) -> Any:
-    return pilu.LangevinRidge(n_steps=size.T).fit(X, Y)
+    return pilu.LangevinRidge(n_steps=size.T, batch_size=size.b).fit(X, Y)
 
 
 def forget(model: Any, size: Size, request: int | list[int]) -> None:

@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from benchmarks import data, references, work
 
 ROOT = Path(__file__).parent.parent
 
@@ -13,8 +15,18 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("bench")
-    command = [sys.executable, "-m", "benchmarks", "--sizes", "toy", "--repeats", "2"]
-    options = ["--no-growth", "--exact-rows", "10", "--memory-seconds", "1", "--out", str(out)]
+    command = [sys.executable, "-m", "benchmarks", "--sizes", "toy", "toy-cyclic"]
+    options = [
+        "--repeats",
+        "2",
+        "--no-growth",
+        "--exact-rows",
+        "10",
+        "--memory-seconds",
+        "1",
+        "--out",
+        str(out),
+    ]
     done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads((out / "bench.json").read_text())
@@ -54,10 +66,64 @@ def test_ratios_follow_from_the_raw_times(run):
     assert rows["one deletion, exact"]["ratio"] == pytest.approx(sum(each) / 2)
 
 
+def test_every_row_of_mini_batches_is_there(run):
+    _, record = run
+    assert [row["work"].strip() for row in record["sizes"]["toy-cyclic"]["rows"]] == [
+        "fit",
+        "quote one row, theorem",
+        "quote 10 rows, theorem",
+        "against the pass",
+        "one deletion, theorem",
+        "one deletion, exact",
+        "rows read by the unlearning steps",
+        "with the check of digests",
+    ]
+
+
+def test_ratios_of_mini_batches_follow_from_the_raw_times(run):
+    _, record = run
+    toy = record["sizes"]["toy-cyclic"]
+    times, rows = toy["times"], {row["work"]: row for row in toy["rows"]}
+    steps = toy["plan"]["literal_steps"]
+    each = [
+        f / (2 * a * 40 / steps + s)
+        for f, a, s in zip(*(times[k] for k in ("fit", "Algorithm 1", "smoothness")), strict=True)
+    ]
+    assert rows["fit"]["ratio"] == pytest.approx(sum(each) / 2)
+    (quote,), (before,), (after,) = (
+        times[k] for k in ("theorem, together", "products before", "products after")
+    )
+    expected = quote / ((before + after) / 2 * 40 / steps)
+    assert rows["quote 10 rows, theorem"]["ratio"] == pytest.approx(expected)
+
+
+def test_unlearning_reads_its_batches_and_no_more(run):
+    _, record = run
+    counts = record["sizes"]["toy-cyclic"]["counts"]
+    # 12 steps go round the 10 batches once and a bit, so the row is missing once or twice.
+    assert counts["rows_of_steps"] in (12 * 10 - 1, 12 * 10 - 2)
+    assert counts["rows_with_check"] == counts["rows_of_steps"] + 100 - 1
+
+
+def test_the_pass_back_is_that_of_the_law():
+    size = data.SIZES["toy-cyclic"]
+    X, Y = data.make_data(size)
+    model, row = work.fitted(size, X, Y), size.n - 1  # its batch has the last turn of all
+    points = data.with_intercept(X)[[row]].T
+    lengths = references.walk_back(
+        data.with_intercept(X), points, size.b, model.step_size_, size.T - 1
+    )
+    law = model._fitted.law
+    (found,) = law.residual_laws(np.array([row]))
+    expected = lengths[:, 0] @ law.variances[: size.T - 1][::-1]
+    assert found.variances[0, -1] == pytest.approx(expected)
+
+
 def test_the_table_says_what_was_scaled(run):
     table, _ = run
     assert "Algorithm 1 is timed for 2 of its 25 steps and scaled up." in table
     assert "The exact quote is timed on 10 of 100 rows, listed, and scaled up." in table
+    assert "pass back of 10 vectors: 5 of 40 steps." in table
 
 
 def test_no_path_of_the_machine_is_recorded(run):
