@@ -15,8 +15,10 @@ from oracles.minibatch import (
 from pilu import Exact, LangevinRidge, Theorem
 from pilu.certify.accountant import Request, Target
 from pilu.certify.cyclic import CyclicSensitivities
+from pilu.dynamics.schedule import Schedule, Segment
 from pilu.laws.cyclic import CyclicLaw
 from pilu.ridge.cyclic import CyclicProblem
+from pilu.ridge.rows import RowSource
 
 SMALL = {"alpha": 0.3, "n_steps": 29, "noise": 0.2, "step_size": 0.015}
 TARGET = {"epsilon": 1.0, "delta": 1e-3, "n_unlearn_steps": 6}
@@ -184,6 +186,65 @@ def test_after_requests_without_noise_covariances_may_be_singular(K, small):
         assert reached <= 1e-3
         if K > 1:
             assert reached >= 1e-3 * (1 - 1e-5)
+
+
+def assert_never_flattered(X, Y, b, rows, gone, segments, noises, K):
+    """What is certified for small noises holds in 50 digits; some of them have to be answered."""
+    source = RowSource.observe(X, Y, fit_intercept=False)
+    whole = CyclicProblem.fit(source, 1e-6, 1, b)
+    left = np.array(gone, dtype=np.intp)
+    problem, eta = whole.without(left, X[left], Y[left]), 1 / whole.largest
+    schedule, start = Schedule(tuple(Segment(*s) for s in segments)), np.zeros((X.shape[1], 1))
+    law = CyclicLaw(problem, eta, schedule, start)
+    request, answered = Request.read(problem.source, np.array(rows)), 0
+    for noise in noises:
+        try:
+            epsilon = Exact().spend(law, request, noise, Target(0.1, 1e-6, K)).epsilon
+        except ArithmeticError:  # too little to tell the laws from rounding
+            continue
+        answered += 1
+        run = (1e-6, eta, b, segments, start, noise, K, gone)
+        pair = cyclic_pair(X, Y, rows, *run, digits50=True)
+        assert both_ways_delta(pair.x, pair.a2, 1, epsilon) <= 1e-6
+    assert answered >= 2
+
+
+def test_rounding_that_steps_without_noise_uncover_is_charged():
+    # The noiseless step takes one direction away, the next step the other: what is left of both
+    # covariances is far below the rounding of the difference.
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((2, 2)))[0]
+    X = np.array([[1, 0.0], [0, 0], [0, 0], [0, 1], [3e-4, 3e-4], [0, 0]]) @ turn
+    Y = np.random.default_rng(2).standard_normal((6, 1))
+    noises = (1e-1, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+    for without_noise in (1, 3):
+        assert_never_flattered(X, Y, 3, [4], [2], [(40, 0.1), (without_noise, 0.0)], noises, 1)
+
+
+@pytest.mark.parametrize("K", [11, 13])
+@pytest.mark.parametrize("learning_noise", [1e-4, 1e-8])
+def test_directions_that_the_steps_have_taken_away_are_not_trusted(learning_noise, K):
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
+    rows = [[0.7, 0, 0], [0.7, 0, 0], [0.05, 0, 0], [0, 0.1, 0.02], [0, 0.05, 0.1], [0, 0.1, -0.1]]
+    Y = np.array([[1.0], [1], [1], [0.5], [0.2], [0.1]])
+    noises = (1e-12, 3e-12, 1e-11, 1e-10)
+    assert_never_flattered(np.array(rows) @ turn, Y, 3, [2], [], [(1, learning_noise)], noises, K)
+
+
+def test_variances_that_are_only_rounding_stay_variances():
+    # Orthonormal rows, one to a batch: noiseless steps take every direction away, and forwards
+    # x'Sigma x is a difference of equal numbers.
+    X = np.linalg.qr(np.random.default_rng(4).standard_normal((40, 40)))[0]
+    y = np.random.default_rng(5).standard_normal(40)
+    model = LangevinRidge(alpha=1e-3, n_steps=39, noise=0.1, batch_size=1, fit_intercept=False).fit(
+        X, y
+    )
+    assert model.unlearn(39, n_unlearn_steps=120).noise == 0.0
+    law = model._fitted.law
+    assert (law._all_variances() >= 0.0).all()
+    every = model.quote(accountant="theorem", n_unlearn_steps=5).noise
+    each = model.quote(range(39), accountant="theorem", n_unlearn_steps=5).noise
+    assert np.isfinite(every).all()
+    np.testing.assert_allclose(every, each, rtol=1e-6, atol=1e-9)
 
 
 def test_exact_delta_is_that_of_a_simulation(small, rng):

@@ -127,7 +127,7 @@ def _facts_of_batches(
     facts = (
         bool(np.any(batches < N - n_unlearn_steps)),
         bool(np.all(since < n_unlearn_steps)),
-        any(len(problem.positions(int(t))) == 0 for t in batches),
+        bool(np.min(problem.batch_sizes) == 0),
     )
     return dict(zip(FACTS_OF_BATCHES, facts, strict=True))
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
@@ -180,7 +181,8 @@ def predict_utility(
     """The utility of quoted requests; `seconds` is what calibrating each of them took."""
     appraiser = Appraiser(validation, law, n_unlearn_steps)
     scores = np.empty((len(groups), 2))
-    with threadpool_limits(1, user_api="blas"):  # small matrices: a second thread only costs
+    # The small matrices of a full batch: a second thread only costs.
+    with nullcontext() if isinstance(law, CyclicLaw) else threadpool_limits(1, user_api="blas"):
         for i, rows in enumerate(groups):
             request = Request.read(chain.problem.source, rows)
             scores[i] = appraiser.scores(request, float(noise[i]), n_unlearn_steps)
@@ -234,11 +236,15 @@ def timed(
 def _redraw_seconds(chain: Chain) -> float:
     """What a redraw would take: the eigenbasis as it was timed, and a draw that is thrown away."""
     steps, noise = chain.schedule.segments[0]
-    # Where rows are walked through at every step, one step is timed for all of them.
-    full = isinstance(chain.problem, RidgeProblem)
-    some = steps if full and chain.solver == "spectral" else 1
+    # Where rows are walked through, one step, or one cycle, is timed for all of them.
+    if isinstance(chain.problem, RidgeProblem):
+        eigenbasis, some = (
+            chain.problem.spectrum.seconds,
+            steps if chain.solver == "spectral" else 1,
+        )
+    else:
+        eigenbasis, some = 0.0, min(steps, chain.problem.n_batches)
     _, seconds = timed(chain.forgetting, chain.problem, Segment(some, noise), SystemGaussian())
-    eigenbasis = chain.problem.spectrum.seconds if isinstance(chain.problem, RidgeProblem) else 0.0
     return eigenbasis + seconds * steps / some
 
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from pilu._progress import progress_bar
 from pilu.dynamics.schedule import Schedule
 from pilu.dynamics.spectral import decay, spread
+from pilu.laws.difference import NOISY_STEPS, UNIT
 from pilu.laws.flows import Flow, covariance_after, flow_of, propagated
 from pilu.ridge.cyclic import Batch, CyclicProblem
 
@@ -36,6 +37,7 @@ Rows = NDArray[np.intp]
 
 
 _FORWARDS_FROM = 1.0  # times the rows for which both ways cost the same
+_MOST_LENGTHS = 2**23  # numbers
 
 
 class VisitLaw(NamedTuple):
@@ -85,6 +87,14 @@ class CyclicLaw:
     def variances(self) -> Array:
         """Noise variance of every step."""
         return self.schedule.variances(self.step_size)
+
+    @cached_property
+    def _largest_variances(self) -> Array:
+        """Bounds on |Sigma_k|: as if no batch but alpha took noise away."""
+        bounds, kept = np.zeros(self.schedule.n_steps), (1.0 - self.step_size * self.alpha) ** 2
+        for k in range(len(bounds) - 1):
+            bounds[k + 1] = kept * bounds[k] + self.variances[k]
+        return bounds
 
     @property
     def mean_norms(self) -> Array:
@@ -176,6 +186,13 @@ class CyclicLaw:
 
     def _variances_backwards(self, batches: Rows, X: Array) -> Array:
         N, M = self.schedule.n_steps, self.problem.n_batches
+        some = max(1, _MOST_LENGTHS // N)
+        if len(X) > some:  # a few at a time, so that their lengths at all steps stay few
+            parts = [
+                self._variances_backwards(batches[i : i + some], X[i : i + some])
+                for i in range(0, len(X), some)
+            ]
+            return np.concatenate(parts)
         found = np.zeros((len(X), -(-N // M)))
         last = np.where(batches < N, batches + (N - 1 - batches) // M * M, 0)
         lengths, _ = lengths_back(self.problem, self.step_size, X, last)
@@ -215,10 +232,13 @@ class CyclicLaw:
         """x'Sigma_k x of all rows, at their visits: (cycles x n)."""
         N, M, p = self.schedule.n_steps, self.problem.n_batches, self.problem.n_parameters
         found, sigma = np.zeros((-(-N // M), self.problem.source.n_rows)), np.zeros((p, p))
+        unit = UNIT * (1 + N / NOISY_STEPS)
         with progress_bar(N, what="covariances", unit="step") as bar:
             for k, batch in self.problem.turns(range(N)):
                 sigma, v = propagated(sigma, batch, self.step_size, self.alpha)
-                found[k // M, self.problem.positions(k % M)] = v
+                # v is a difference of numbers as large as |x|^2 |Sigma_k|.
+                lost = unit * self._largest_variances[k] * batch.squared_norms()
+                found[k // M, self.problem.positions(k % M)] = np.maximum(v, 0.0) + lost
                 sigma[np.diag_indices(p)] += self.variances[k]
                 bar.update()
         return found

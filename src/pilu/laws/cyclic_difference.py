@@ -30,6 +30,7 @@ __all__ = ["CyclicDifference"]
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
+_WIDER = 1e-9  # relative
 _ILL_CONDITIONED = 1e6  # ratio of variances past which inverting them costs too many digits
 
 
@@ -64,13 +65,18 @@ class CyclicDifference(Comparison):
         flow = flow_of(self._retained, law.step_size, law.schedule.n_steps, n_steps)
         noise = np.asarray(np.linalg.cholesky(flow.spread), dtype=np.float64)
         if laws.values[0] * _ILL_CONDITIONED > laws.values[-1]:
-            return self._seen_before(flow.matrix, noise)
+            return self._seen_before(flow.matrix, noise, n_steps)
         return self._seen_after(flow.matrix, noise)
 
-    def _seen_before(self, matrix: Array, noise: Array) -> ChainDifference:
+    def _seen_before(self, matrix: Array, noise: Array, n_steps: int) -> ChainDifference:
         laws, least, largest = self._laws, self._laws.values[0], self._laws.values[-1]
         root = np.linalg.cholesky(laws.retained)
-        _, shrunk, turn = np.linalg.svd(solve_triangular(noise, matrix @ root, lower=True))
+        _, found, turn = np.linalg.svd(solve_triangular(noise, matrix @ root, lower=True))
+        # The true matrix is off by `error` at most, and |(B + E) v|^2 <= (1 + w) |B v|^2 +
+        # (1 + 1/w) |E v|^2: with s larger by that, there is less later noise than there really is.
+        # Of F, whose factors are contractions, a unit each few steps; |G^-1| <= (2 eta)^(-1/2).
+        error = UNIT * (4 + n_steps / NOISY_STEPS) * np.sqrt(largest / (2 * self.law.step_size))
+        shrunk = np.sqrt((1 + _WIDER) * found**2 + (1 + 1 / _WIDER) * error**2)
         half = solve_triangular(root, laws.difference, lower=True)
         ones = np.ones_like(shrunk)
         return ChainDifference.of(
@@ -97,7 +103,7 @@ class CyclicDifference(Comparison):
             lambda _: (ones, ones),
             turned @ laws.mean,
             turned @ laws.difference @ turned.T,
-            float(variances[-1]),
+            float(np.linalg.norm(units, 2) ** 2 * laws.values[-1]),
             laws.mean_rounding / float(np.sqrt(2 * self.law.step_size)),
         )
 

@@ -9,6 +9,7 @@ shrinkage by alpha and noise.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,12 @@ class Batch:
         np.matmul(self.features.T, R, out=product[:width])
         product[width:] = np.sum(R, axis=0)
         return product
+
+    def squared_norms(self) -> Array:
+        """|x|^2 of every row, ones included."""
+        return np.asarray(np.einsum("ij,ij->i", self.features, self.features)) + float(
+            self.fit_intercept
+        )
 
     def gram(self) -> Array:
         """X_t'X_t."""
@@ -103,6 +110,12 @@ class CyclicProblem:
         """Rows of theta, p."""
         return self.source.n_columns
 
+    @property
+    def batch_sizes(self) -> NDArray[np.intp]:
+        """How many rows are left of each batch."""
+        starts = np.arange(0, self.source.n_rows, self.batch_size)
+        return np.asarray(np.add.reduceat(self.source.live.astype(np.intp), starts))
+
     def batch_of(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """In which batch each row is."""
         return np.asarray(rows // self.batch_size)
@@ -130,14 +143,22 @@ class CyclicProblem:
 
     def smallest_without(self, rows: NDArray[np.intp]) -> float:
         """A lower bound, never below alpha, on every batch's smallest eigenvalue without rows."""
-        retained, least = replace(self, source=self.source.without(rows)), np.inf
-        p = self.n_parameters
-        for _, batch in retained.turns(range(self.n_batches)):
-            if len(batch.features) < p:
-                return self.alpha
-            least = min(least, float(np.linalg.eigvalsh(batch.gram())[0]))
+        retained, p = replace(self, source=self.source.without(rows)), self.n_parameters
+        if np.min(retained.batch_sizes) < p:
+            return self.alpha
+        least = self._smallest.copy()  # only those of the rows' batches change
+        for t in np.unique(self.batch_of(rows)):
+            least[t] = retained._smallest_of(range(int(t), int(t) + 1))[0]
         margin = 8 * np.finfo(np.float64).eps * p * self.largest
-        return max(self.alpha, self.alpha + least - margin)
+        return max(self.alpha, self.alpha + float(np.min(least)) - margin)
+
+    @cached_property
+    def _smallest(self) -> Array:
+        return self._smallest_of(range(self.n_batches))
+
+    def _smallest_of(self, batches: range) -> Array:
+        values = (np.linalg.eigvalsh(batch.gram())[0] for _, batch in self.turns(batches))
+        return np.array([float(value) for value in values])
 
     def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> "CyclicProblem":
         """The problem without `rows`; their values are not needed."""

@@ -117,8 +117,12 @@ class RowSource:
 
     def check(self, runs: Iterable[NDArray[np.intp]]) -> None:
         """Compare runs of rows with their digests, several at a time."""
+
+        def compare(rows: NDArray[np.intp]) -> None:
+            self.raw(rows, check=True)
+
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing does not hold the interpreter
-            for _ in pool.map(lambda rows: self.raw(rows, check=True), runs):
+            for _ in pool.map(compare, runs):
                 pass
 
     def without(self, rows: NDArray[np.intp]) -> "RowSource":
