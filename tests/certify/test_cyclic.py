@@ -17,6 +17,7 @@ from pilu.certify.accountant import Request, Target
 from pilu.certify.cyclic import CyclicSensitivities
 from pilu.dynamics.schedule import Schedule, Segment
 from pilu.laws.cyclic import CyclicLaw
+from pilu.laws.cyclic_difference import CyclicDifference
 from pilu.ridge.cyclic import CyclicProblem
 from pilu.ridge.rows import RowSource
 
@@ -188,7 +189,7 @@ def test_after_requests_without_noise_covariances_may_be_singular(K, small):
             assert reached >= 1e-3 * (1 - 1e-5)
 
 
-def assert_never_flattered(X, Y, b, rows, gone, segments, noises, K):
+def assert_never_flattered(X, Y, b, rows, gone, segments, noises, K, *, enclosed=False):
     """What is certified for small noises holds in 50 digits; some of them have to be answered."""
     source = RowSource.observe(X, Y, fit_intercept=False)
     whole = CyclicProblem.fit(source, 1e-6, 1, b)
@@ -206,6 +207,11 @@ def assert_never_flattered(X, Y, b, rows, gone, segments, noises, K):
         run = (1e-6, eta, b, segments, start, noise, K, gone)
         pair = cyclic_pair(X, Y, rows, *run, digits50=True)
         assert both_ways_delta(pair.x, pair.a2, 1, epsilon) <= 1e-6
+        if enclosed:
+            found = CyclicDifference(law, request.rows, request.X, request.Y).enclosure(noise, K)
+            shown = np.pad(found.excesses, (0, len(pair.x) - len(found.excesses)))
+            off = np.abs(np.sort(shown) - np.sort(pair.x.astype(float)))
+            assert np.max(off) <= found.covariance_error
     assert answered >= 2
 
 
@@ -217,7 +223,8 @@ def test_rounding_that_steps_without_noise_uncover_is_charged():
     Y = np.random.default_rng(2).standard_normal((6, 1))
     noises = (1e-1, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
     for without_noise in (1, 3):
-        assert_never_flattered(X, Y, 3, [4], [2], [(40, 0.1), (without_noise, 0.0)], noises, 1)
+        segments = [(40, 0.1), (without_noise, 0.0)]
+        assert_never_flattered(X, Y, 3, [4], [2], segments, noises, 1, enclosed=True)
 
 
 @pytest.mark.parametrize("K", [11, 13])
