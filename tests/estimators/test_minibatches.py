@@ -9,7 +9,7 @@ import pytest
 
 import pilu
 from conftest import with_ones
-from oracles.minibatch import cyclic_laws, cyclic_pair, walk
+from oracles.minibatch import both_ways_delta, cyclic_laws, cyclic_pair, walk
 from oracles.predictions import rmse_of_law
 from pilu import LangevinRidge, LangevinRidgeClassifier
 from pilu.exceptions import RowsChanged, RowsNotAttached
@@ -68,6 +68,32 @@ def test_the_step_size_is_that_of_the_steepest_batch(small):
     assert model.step_size_ == pytest.approx(1 / (steepest + 0.3), rel=1e-12)
     with pytest.raises(ValueError, match="step_size must be < 2/L"):
         LangevinRidge(batch_size=7, step_size=2.1 * model.step_size_, **OPTIONS).fit(X, Y)
+
+
+@pytest.mark.parametrize("accountant", ["theorem", "exact"])
+def test_what_a_noise_certifies(accountant, small):
+    X, Y = small
+    model = LangevinRidge(batch_size=7, **OPTIONS).fit(X, Y)
+    for rows in (20, [3, 20]):
+        quoted = model.quote([rows], accountant=accountant, **REQUEST).noise[0]
+        asked = {"accountant": accountant, "delta": 1e-3, "n_unlearn_steps": 6}
+        assert model.certified_epsilon(rows, noise=quoted, **asked) == pytest.approx(1.0, rel=1e-6)
+        assert model.certified_epsilon(rows, noise=2 * quoted, **asked) < 0.9
+
+
+@pytest.mark.parametrize("share", [1.5, 1.99])
+def test_steps_longer_than_one_over_the_curvature(share, small):
+    X, Y = small
+    auto = LangevinRidge(batch_size=7, **OPTIONS).fit(X, Y).step_size_
+    model = LangevinRidge(batch_size=7, step_size=share * auto, **OPTIONS).fit(X, Y)
+    noise = model.quote([20], **REQUEST).noise[0]
+    run = (0.3, model.step_size_, 7, [(29, 0.2)], np.zeros((5, 2)))
+    pair = cyclic_pair(with_ones(X), Y, [20], *run, noise, 6)
+    assert both_ways_delta(pair.x, pair.a2, 2, 1.0) == pytest.approx(1e-3, rel=1e-5)
+    every = model.quote(accountant="theorem", **REQUEST)
+    np.testing.assert_allclose(
+        every.noise, model.quote(range(30), accountant="theorem", **REQUEST).noise, rtol=1e-9
+    )
 
 
 def test_unlearning_reads_the_rows_of_its_batches_and_no_more(small, monkeypatch):

@@ -90,8 +90,9 @@ class CyclicLaw:
 
     @cached_property
     def _largest_variances(self) -> Array:
-        """Bounds on |Sigma_k|: as if no batch but alpha took noise away."""
-        bounds, kept = np.zeros(self.schedule.n_steps), (1.0 - self.step_size * self.alpha) ** 2
+        """Bounds on |Sigma_k|: as if every step took as little away as a step can."""
+        eta, bounds = self.step_size, np.zeros(self.schedule.n_steps)
+        kept = max(abs(1.0 - eta * self.alpha), abs(1.0 - eta * self.problem.largest)) ** 2
         for k in range(len(bounds) - 1):
             bounds[k + 1] = kept * bounds[k] + self.variances[k]
         return bounds
