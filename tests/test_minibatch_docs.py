@@ -120,7 +120,7 @@ def test_both_ways_to_the_variance_agree(fitted):
     law = model._fitted.law
     assert isinstance(law, CyclicLaw)
     rows = np.arange(len(X))
-    forwards = law._all_variances().T
+    forwards = law._all_variances()[0].T
     backwards = law._variances_backwards(law.problem.batch_of(rows), X)
     np.testing.assert_allclose(forwards, backwards, rtol=1e-12, atol=0)
     _, covariances = cyclic_laws(X, Y, 0.2, model.step_size_, 7, [(23, 0.3)], np.zeros((4, 2)))

@@ -10,7 +10,7 @@ from mpmath import mpf
 from oracles.pairs import contour_delta, one_direction_delta
 from pilu.accounting import GaussianPair, PrivacyCurve, delta_from_mu
 from pilu.accounting.curves import closeness
-from pilu.accounting.gaussians import nearly_gaussian_log_delta
+from pilu.accounting.series import nearly_gaussian_log_delta
 
 EPSILONS = [0.0, 0.1, 1.0, 5.0, 20.0]
 ONE = [
@@ -176,3 +176,19 @@ def test_the_series_for_small_excesses_is_close_enough_to_search_with(
     moments = (a2.sum(), (x * a2).sum(), (x**2 * a2).sum(), (x**2).sum(), d, epsilon)
     assert nearly_gaussian_log_delta(*moments, both=False) == pytest.approx(true[0], abs=1e-8)
     assert nearly_gaussian_log_delta(*moments, both=True) == pytest.approx(max(true), abs=1e-8)
+
+
+@pytest.mark.parametrize("squared_shift", [1e14, 1e20, 1e40, 1e300])
+def test_laws_that_are_worlds_apart_have_delta_one(squared_shift):
+    pair = GaussianPair(np.array([0.0, -0.3]), np.array([squared_shift, 1.0]), np.array([1, 1]))
+    for direction in (pair, pair.reversed()):
+        assert direction.log_delta(0.0) == 0.0
+        assert direction.log_delta(1.0) == 0.0
+    assert PrivacyCurve(pair, both=True).epsilon(1e-5) >= squared_shift / 4
+
+
+def test_a_curve_known_to_next_to_nothing_claims_nothing():
+    pair = GaussianPair(np.array([0.1]), np.array([0.5]), np.array([1]))
+    curve = PrivacyCurve(pair, both=True, epsilon_error=1e4, log_tail=-50.0)
+    assert curve.log_delta(3.0) == 0.0
+    assert curve.epsilon(1e-5) >= 1e4

@@ -1,6 +1,7 @@
 """`batch_size`: learning and unlearning in mini-batches, as a user sees them."""
 
 import copy
+import dataclasses
 import json
 import pickle
 
@@ -199,6 +200,9 @@ def test_certificates_say_so_and_cannot_be_moved_to_another_kind_of_run(small):
     full = LangevinRidge(**OPTIONS).fit(X, Y).unlearn(5, **REQUEST)
     assert full.batch_size is None
     assert not [name for name in full.checks if name.startswith("batches")]
+    for impossible in (0, -1, 2.5, True):
+        with pytest.raises(pilu.CertificateMismatch, match="batch_size"):
+            pilu.verify(dataclasses.replace(certificate, batch_size=impossible))
     for changed in ({"batch_size": None}, {"checks": {"dense": True}}):
         record = {**json.loads(certificate.to_json()), **changed}
         with pytest.raises(pilu.CertificateMismatch):

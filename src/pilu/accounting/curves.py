@@ -28,6 +28,7 @@ __all__ = ["Curve", "GaussianCurve", "PrivacyCurve", "closeness"]
 Array = NDArray[np.float64]
 
 _UP = 1 + 1e-12
+_FARTHEST_ERROR = 700.0  # its exponential is a double still
 _FARTHEST = 1e4  # an epsilon beyond which no certificate is of use
 
 
@@ -77,7 +78,9 @@ def closeness(shift: float, covariance: float, outputs: int, log_tail: float) ->
     """
     t = max(shift, math.sqrt(outputs) * covariance)
     if not t <= 0.1:
-        raise ArithmeticError(f"the two laws are known only up to {t:.2g}: too coarse to certify.")
+        raise ArithmeticError(
+            f"the two laws are known only up to {t:.2g}: too coarse to certify. Use more noise."
+        )
     return t * (2 * abs(log_tail) + 2)
 
 
@@ -98,6 +101,8 @@ class PrivacyCurve:
         if self.pair.is_trivial and self.log_tail == -math.inf:
             return -math.inf
         if epsilon < self.epsilon_error:
+            if self.epsilon_error > _FARTHEST_ERROR:
+                return 0.0
             rest = math.expm1(self.epsilon_error - epsilon) * math.exp(epsilon)
             delta = self.delta(self.epsilon_error) + rest * _UP
             return min(math.log(delta) + 1e-15, 0.0)
@@ -138,7 +143,14 @@ class PrivacyCurve:
     def epsilon(self, delta: float) -> float:
         """Least epsilon, rounded up, with delta(epsilon) <= delta."""
         target = math.log(check_probability("delta", delta)) - 1e-14
-        return _least_epsilon(lambda e: self.log_delta(e, target) - target, self.epsilon_error)
+
+        def excess(epsilon: float) -> float:
+            try:
+                return self.log_delta(epsilon, target) - target
+            except ArithmeticError:  # then delta may be 1
+                return -target
+
+        return _least_epsilon(excess, self.epsilon_error)
 
 
 def _least_epsilon(excess: Callable[[float], float], start: float) -> float:

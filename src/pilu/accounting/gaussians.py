@@ -30,7 +30,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from pilu._checks import as_numbers, check_real, complaint
 
@@ -47,9 +46,12 @@ _CONVERGED = 1e-10  # relative error at which no finer step is tried
 _CUT = 1e-15  # relative size of the terms at which the sum may end
 _HOPELESS = 1e-6  # relative error beyond which nothing is answered
 _LEAST_SIZE = 1e-60  # of the largest excess or squared shift that is evaluated as it stands
+_LEAST_GAP = 1e-12  # of the saddle from s = 1
+_TOO_WIDE = (
+    "one law is wider than the other beyond what can be resolved. More noise brings them together."
+)
 _LARGEST_EXCESS = 1e8  # the strip next to s = 1 is then still wide against an ulp
 _LEAST_LOG = -750.0  # log of less than any double
-_SMALL_CORRECTION = 2e-2  # by a series, relative to the Gaussian mechanism's delta
 _GROWN = 3.0  # log of the growth over the peak at which a path is given up
 
 
@@ -108,7 +110,7 @@ class GaussianPair:
         variances = 1 + self.excesses
         excesses = -self.excesses / variances
         if not float(np.min(excesses)) > -1:
-            raise ArithmeticError("one law is wider than the other beyond what can be resolved.")
+            raise ArithmeticError(_TOO_WIDE)
         return self._of_checked(excesses, self.squared_shifts / variances, self.counts)
 
     def without_dust(self) -> "GaussianPair":
@@ -167,7 +169,7 @@ class GaussianPair:
         if self.is_trivial:
             return -math.inf
         if float(np.max(self.excesses)) > _LARGEST_EXCESS:
-            raise ArithmeticError("one law is wider than the other beyond what can be resolved.")
+            raise ArithmeticError(_TOO_WIDE)
         size = max(float(np.max(np.abs(self.excesses))), float(np.max(self.squared_shifts)))
         if size < _LEAST_SIZE:
             # The saddle would leave the doubles. Less noise multiplies x and a^2 alike and is
@@ -178,6 +180,8 @@ class GaussianPair:
         if epsilon >= self._largest_loss():
             return -math.inf
         c = self._saddle(epsilon)
+        if c - 1 < _LEAST_GAP:
+            return 0.0  # so far apart that delta is 1 but for rounding
         peak = float(self._log_integrand(np.array([complex(c)]), epsilon)[0].real)
         rounding = 8 * _UNIT * (self._magnitude(c) + epsilon * (c - 1) + 20)
         guard = self._log_guard(c, epsilon) + rounding
@@ -222,6 +226,8 @@ class GaussianPair:
 
     def _slope(self, s: float, epsilon: float) -> float:
         """Derivative of the log integrand on the real axis: increasing, by convexity."""
+        if s == 1.0:
+            return -math.inf
         x, half = self.excesses, self.counts / 2
         with np.errstate(all="ignore"):
             D = 1 + (1 - s) * x
@@ -349,47 +355,3 @@ def _merge_cost(one: _Group, two: _Group) -> float:
         return math.inf
     x, a2, count = _merge(one, two)
     return a2 - one[1] - two[1] + count * x * x - one[2] * one[0] ** 2 - two[2] * two[0] ** 2
-
-
-def nearly_gaussian_log_delta(
-    shifts: float,
-    mixed: float,
-    mixed_twice: float,
-    excesses: float,
-    outputs: int,
-    epsilon: float,
-    *,
-    both: bool,
-) -> float:
-    """log delta(epsilon) for small excesses, to second order in them: an estimate for searching.
-
-    With A, B, D and E the sums of a^2, x a^2, x^2 a^2 and x^2,
-
-        log M(s) = s(s-1)/2 (A + dE/2 + (s-1) B + (s-1)^2 D) + ...
-
-    and a factor s - 1 in the integrand is a derivative by -epsilon of p(epsilon), the density
-    of the Gaussian mechanism's loss.
-    """
-
-    def forward(A: float, B: float, D: float) -> float:
-        mu = math.sqrt(A + outputs * excesses / 2)
-        t = epsilon / mu - mu / 2
-        first = float(log_ndtr(-t))
-        gap = epsilon + float(log_ndtr(-t - mu)) - first
-        if not gap < 0:
-            raise ArithmeticError("too small a mechanism for a series.")
-        log_delta = first + math.log(-math.expm1(gap))
-        density = math.exp(min(-t * t / 2 - log_delta, 700.0)) / math.sqrt(2 * math.pi) / mu
-        first_order = B * t / mu
-        second_order = D * (t**2 - 1) / mu**2
-        second_order += B**2 / 4 * ((t**4 - 6 * t**2 + 3) / mu**4 + (t**3 - 3 * t) / mu**3)
-        correction = density / 2 * (first_order + second_order)
-        if not abs(correction) < _SMALL_CORRECTION:
-            raise ArithmeticError("too far from a Gaussian mechanism for a series.")
-        return log_delta + math.log1p(correction)
-
-    here = forward(shifts, mixed, mixed_twice)
-    if not both:
-        return here
-    # The reversed pair has -x/(1+x) and a^2/(1+x).
-    return max(here, forward(shifts - mixed + mixed_twice, 2 * mixed_twice - mixed, mixed_twice))

@@ -21,9 +21,10 @@ from threadpoolctl import ThreadpoolController
 from pilu._checks import check_choice
 from pilu._processes import shared_out
 from pilu.accounting.curves import PrivacyCurve, closeness
-from pilu.accounting.gaussians import GaussianPair, nearly_gaussian_log_delta
+from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import delta_from_mu, mu_from_epsilon
 from pilu.accounting.search import safe_root
+from pilu.accounting.series import nearly_gaussian_log_delta
 from pilu.certify.accountant import Calibration, Law, Progress, Request, Target
 from pilu.certify.floor import noise_floor
 from pilu.laws.comparison import Comparison

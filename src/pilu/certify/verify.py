@@ -83,6 +83,10 @@ def _check_fields(c: Certificate) -> None:
     )
     _require(len(set(c.rows)) == len(c.rows), "a row is listed twice")
     _require(
+        c.batch_size is None or (type(c.batch_size) is int and c.batch_size >= 1),
+        "batch_size is neither None nor a positive integer",
+    )
+    _require(
         _scope_agrees(c),
         "the scope does not say what the numbers say",
     )

@@ -30,7 +30,7 @@ from pilu.laws.difference import NOISY_STEPS, UNIT
 from pilu.laws.flows import Flow, covariance_after, flow_of, propagated
 from pilu.ridge.cyclic import Batch, CyclicProblem
 
-__all__ = ["CyclicLaw", "VisitLaw", "lengths_back", "mean_after"]
+__all__ = ["CyclicLaw", "VisitLaw", "lengths_back", "mean_after", "variances_back"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -38,6 +38,7 @@ Rows = NDArray[np.intp]
 
 _FORWARDS_FROM = 1.0  # times the rows for which both ways cost the same
 _MOST_LENGTHS = 2**23  # numbers
+_POOR = 1e-8  # share of a variance that rounding may be before it is computed the other way
 
 
 class VisitLaw(NamedTuple):
@@ -150,7 +151,13 @@ class CyclicLaw:
         # A step costs 4 b p R backwards, 4 b p (b + p) forwards.
         forwards = _FORWARDS_FROM * (self.problem.n_parameters + self.problem.batch_size)
         if len(new) > forwards:
-            found = self._all_variances()[:, new].T
+            everyone, lost = self._all_variances()
+            found = everyone[:, new].T
+            # A sum of squares is better where the difference is mostly rounding.
+            poor = np.flatnonzero((found * _POOR < lost[:, new].T).any(axis=1))
+            if 0 < len(poor) <= forwards:
+                X, _ = self.problem.source.take(new[poor])
+                found[poor] = self._variances_backwards(self.problem.batch_of(new[poor]), X)
         elif len(new):
             X, _ = self.problem.source.take(new)
             by_cycles = self._is_cheaper_by_cycles(len(new))
@@ -229,20 +236,22 @@ class CyclicLaw:
                 bar.update()
         return _Means(residuals, norms, m)
 
-    def _all_variances(self) -> Array:
-        """x'Sigma_k x of all rows, at their visits: (cycles x n)."""
+    def _all_variances(self) -> tuple[Array, Array]:
+        """x'Sigma_k x of all rows, at their visits, and what of it is charged: (cycles x n)."""
         N, M, p = self.schedule.n_steps, self.problem.n_batches, self.problem.n_parameters
         found, sigma = np.zeros((-(-N // M), self.problem.source.n_rows)), np.zeros((p, p))
+        lost = np.zeros_like(found)
         unit = UNIT * (1 + N / NOISY_STEPS)
         with progress_bar(N, what="covariances", unit="step") as bar:
             for k, batch in self.problem.turns(range(N)):
                 sigma, v = propagated(sigma, batch, self.step_size, self.alpha)
                 # v is a difference of numbers as large as |x|^2 |Sigma_k|.
-                lost = unit * self._largest_variances[k] * batch.squared_norms()
-                found[k // M, self.problem.positions(k % M)] = np.maximum(v, 0.0) + lost
+                where = k // M, self.problem.positions(k % M)
+                lost[where] = unit * self._largest_variances[k] * batch.squared_norms()
+                found[where] = np.maximum(v, 0.0) + lost[where]
                 sigma[np.diag_indices(p)] += self.variances[k]
                 bar.update()
-        return found
+        return found, lost
 
 
 def mean_after(problem: CyclicProblem, step_size: float, mean: Array, steps: range) -> Array:
@@ -271,6 +280,19 @@ def lengths_back(
         found[order[:active], ends[:active] - 1 - k] = np.einsum("ij,ij->j", a, a)
         walkers[:, :active] = batch.step(a, step_size, problem.alpha)
     return found, walkers.T[np.argsort(order)]
+
+
+def variances_back(
+    problem: CyclicProblem, step_size: float, X: Array, last: int, variances: Array
+) -> tuple[Array, Array]:
+    """x'Sigma x of every row by the noise of steps before `last`; and where the way back ends."""
+    n_steps, found, ends = len(variances), np.empty(len(X)), np.empty_like(X)
+    some = max(1, _MOST_LENGTHS // n_steps)
+    for i in range(0, len(X), some):
+        part = slice(i, i + some)
+        lengths, ends[part] = lengths_back(problem, step_size, X[part], last, n_steps)
+        found[part] = lengths @ variances[::-1]
+    return found, ends
 
 
 def _turns_back(problem: CyclicProblem, last: int, first: int = 0) -> Iterator[tuple[int, Batch]]:

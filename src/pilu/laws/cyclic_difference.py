@@ -66,7 +66,7 @@ class CyclicDifference(Comparison):
         noise = np.asarray(np.linalg.cholesky(flow.spread), dtype=np.float64)
         if laws.values[0] * _ILL_CONDITIONED > laws.values[-1]:
             return self._seen_before(flow.matrix, noise, n_steps)
-        return self._seen_after(flow.matrix, noise)
+        return self._seen_after(flow.matrix, noise, n_steps)
 
     def _seen_before(self, matrix: Array, noise: Array, n_steps: int) -> ChainDifference:
         laws, least, largest = self._laws, self._laws.values[0], self._laws.values[-1]
@@ -74,7 +74,7 @@ class CyclicDifference(Comparison):
         _, found, turn = np.linalg.svd(solve_triangular(noise, matrix @ root, lower=True))
         # The true matrix is off by `error` at most, and |(B + E) v|^2 <= (1 + w) |B v|^2 +
         # (1 + 1/w) |E v|^2: with s larger by that, there is less later noise than there really is.
-        # Of F, whose factors are contractions, a unit each few steps; |G^-1| <= (2 eta)^(-1/2).
+        # Of F, whose factors are contractions, a few units of 1; |G^-1| <= (2 eta)^(-1/2).
         error = UNIT * (4 + n_steps / NOISY_STEPS) * np.sqrt(largest / (2 * self.law.step_size))
         shrunk = np.sqrt((1 + _WIDER) * found**2 + (1 + 1 / _WIDER) * error**2)
         half = solve_triangular(root, laws.difference, lower=True)
@@ -89,10 +89,13 @@ class CyclicDifference(Comparison):
             laws.mean_rounding / float(np.sqrt(least)),
         )
 
-    def _seen_after(self, matrix: Array, noise: Array) -> ChainDifference:
+    def _seen_after(self, matrix: Array, noise: Array, n_steps: int) -> ChainDifference:
         laws = self._laws
-        # In units of the later noise, S of which is at least 2 eta
+        # In units of the later noise, S of which is at least 2 eta. F is off by a few units of 1,
+        # not of |F|: different batches may take different directions away.
         units = solve_triangular(noise, matrix, lower=True)
+        size, least = float(np.linalg.norm(units, 2)), float(np.sqrt(2 * self.law.step_size))
+        few = 4 + n_steps / NOISY_STEPS
         left = units @ laws.retained @ units.T
         variances, turn = np.linalg.eigh((left + left.T) / 2)
         variances, ones = np.maximum(variances, 0.0), np.ones_like(variances)
@@ -103,8 +106,8 @@ class CyclicDifference(Comparison):
             lambda _: (ones, ones),
             turned @ laws.mean,
             turned @ laws.difference @ turned.T,
-            float(np.linalg.norm(units, 2) ** 2 * laws.values[-1]),
-            laws.mean_rounding / float(np.sqrt(2 * self.law.step_size)),
+            float(laws.values[-1]) * (size**2 + 2 * few * size / least + UNIT * (few / least) ** 2),
+            (laws.mean_rounding + UNIT * few * float(np.linalg.norm(laws.mean))) / least,
         )
 
     @cached_property

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.dynamics.schedule import Schedule
-from pilu.laws.cyclic import CyclicLaw, lengths_back, mean_after
+from pilu.laws.cyclic import CyclicLaw, mean_after, variances_back
 from pilu.laws.forecast import Predictions, Prospect
 
 __all__ = ["CyclicForecast", "CyclicRequestForecast"]
@@ -48,13 +48,10 @@ class CyclicRequestForecast:
         law, N = self._law, self._law.schedule.n_steps
         eta = law.step_size
         mean = mean_after(self._retained, eta, law.final_mean, range(N, N + n_steps))
-        later, walkers = lengths_back(self._retained, eta, self._points, N + n_steps, n_steps)
-        earlier, _ = lengths_back(law.problem, eta, walkers, N, N)
-        return Prospect(
-            self._points @ mean,
-            earlier @ law.variances[::-1],
-            2 * eta * np.sum(later, axis=1),
-        )
+        units = np.full(n_steps, 2 * eta)
+        later, walkers = variances_back(self._retained, eta, self._points, N + n_steps, units)
+        earlier, _ = variances_back(law.problem, eta, walkers, N, law.variances)
+        return Prospect(self._points @ mean, earlier, later)
 
     @cached_property
     def redraw(self) -> Predictions:
@@ -67,6 +64,7 @@ class CyclicRequestForecast:
 
 
 def _predictions(law: CyclicLaw, points: Array) -> Predictions:
-    N = law.schedule.n_steps
-    lengths, _ = lengths_back(law.problem, law.step_size, points, N, N)
-    return Predictions(points @ law.final_mean, lengths @ law.variances[::-1])
+    variances, _ = variances_back(
+        law.problem, law.step_size, points, law.schedule.n_steps, law.variances
+    )
+    return Predictions(points @ law.final_mean, variances)
