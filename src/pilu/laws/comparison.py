@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,6 @@ from pilu.laws.difference import ChainDifference, ChainLaw, Enclosure
 __all__ = ["ROUNDING_LIMIT", "Comparison"]
 
 Array = NDArray[np.float64]
-Law = TypeVar("Law", bound=ChainLaw)
 
 ROUNDING_LIMIT = 1e-8  # past it the laws are too narrow to be told from rounding
 
@@ -25,13 +23,20 @@ class Comparison:
     supplies `enclosure` too. `is_nothing` is for rows that leave no trace.
     """
 
-    is_dense = True
-    size = 0  # dimensions of a projection in use
-
     def __init__(self, law: ChainLaw, *, is_nothing: bool) -> None:
         self.law = law
         self._is_nothing = is_nothing
         self._rounding_asked, self._rounding = (math.nan, 0, 0), math.inf  # the last answer
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether all directions are used, not a projection."""
+        return True
+
+    @property
+    def size(self) -> int:
+        """Dimensions of the projection in use; 0 without one."""
+        return 0
 
     def _shown(self, n_steps: int) -> ChainDifference:
         raise NotImplementedError

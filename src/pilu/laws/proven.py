@@ -63,12 +63,12 @@ class ProvenDifference(Comparison):
         self._grow()
 
     @property
-    def is_dense(self) -> bool:  # type: ignore[override]
+    def is_dense(self) -> bool:
         """Whether the full eigenbasis had to be used."""
         return self._dense is not None
 
     @property
-    def size(self) -> int:  # type: ignore[override]
+    def size(self) -> int:
         """Dimensions of the projection in use; 0 without one."""
         return 0 if self._krylov is None or self.is_dense else len(self._lanczos.projected)
 
