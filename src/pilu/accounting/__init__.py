@@ -2,6 +2,13 @@
 
 from pilu.accounting.composition import Spent
 from pilu.accounting.curves import GaussianCurve, PrivacyCurve
+from pilu.accounting.gaussian_steps import (
+    gaussian_epsilon,
+    gaussian_noise,
+    renyi_divergences,
+    renyi_epsilon,
+    renyi_noise,
+)
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import delta_from_mu, epsilon_from_mu, mu_from_epsilon
 from pilu.accounting.quantiles import ncx2_upper_quantile
@@ -14,7 +21,12 @@ __all__ = [
     "Spent",
     "delta_from_mu",
     "epsilon_from_mu",
+    "gaussian_epsilon",
+    "gaussian_noise",
     "mu_from_epsilon",
     "mu_from_sensitivities",
     "ncx2_upper_quantile",
+    "renyi_divergences",
+    "renyi_epsilon",
+    "renyi_noise",
 ]

@@ -1,0 +1,113 @@
+"""Many steps of the Gaussian mechanism: by Renyi divergences as the paper's DP-GD, and exactly.
+
+A step adds N(0, sigma^2 I) to a sum in which one row counts with norm at most C; z = sigma / C is
+the noise multiplier. n steps, whatever each has seen of those before, cost
+
+    Renyi, at order a:   n a / (2 z^2), epsilon = that + log(1/delta)/(a - 1)   [PILU, app. DP-GD]
+    exactly:             mu-GDP with mu = sqrt(n) / z.
+
+The first is an upper bound at every order, so the least over a grid is one too.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pilu._checks import as_numbers, check_integer, check_probability, check_real, complaint
+from pilu.accounting.gdp import epsilon_from_mu, mu_from_epsilon
+from pilu.accounting.search import bisect_to_safe_end
+
+__all__ = [
+    "RENYI_ORDERS",
+    "gaussian_epsilon",
+    "gaussian_noise",
+    "renyi_divergences",
+    "renyi_epsilon",
+    "renyi_noise",
+]
+
+Array = NDArray[np.float64]
+
+# From where huge epsilons have their best order to where tiny ones have theirs.
+RENYI_ORDERS = tuple(
+    float(order)
+    for order in np.concatenate([np.arange(101, 1100) / 100, np.geomspace(11, 1e6, 400)])
+)
+
+_UP = 1 + 1e-12  # for the rounding of a few operations
+
+
+def renyi_divergences(
+    noise_multiplier: float, n_steps: int, orders: ArrayLike = RENYI_ORDERS
+) -> Array:
+    """Renyi divergence of n steps at every order: n a / (2 z^2)."""
+    z, n = _check(noise_multiplier, n_steps)
+    return np.asarray(n * _check_orders(orders) / (2 * z * z))
+
+
+def renyi_epsilon(
+    noise_multiplier: float, n_steps: int, delta: float, orders: ArrayLike = RENYI_ORDERS
+) -> float:
+    """epsilon of n steps by the paper's formula: the least over the orders, rounded up."""
+    log_delta = math.log(check_probability("delta", delta))
+    alphas = _check_orders(orders)
+    spent = renyi_divergences(noise_multiplier, n_steps, alphas) - log_delta / (alphas - 1)
+    return float(np.min(spent)) * _UP
+
+
+def renyi_noise(
+    epsilon: float, delta: float, n_steps: int, orders: ArrayLike = RENYI_ORDERS
+) -> float:
+    """Least noise multiplier, rounded up, with renyi_epsilon <= epsilon.
+
+    Raises
+    ------
+    ValueError
+        Where no noise is enough, because log(1/delta)/(a - 1) exceeds epsilon at every order.
+    """
+    check_real("epsilon", epsilon, above=0.0)
+    alphas = _check_orders(orders)
+    conversion = -math.log(check_probability("delta", delta)) / (alphas - 1)
+    if not float(np.min(conversion)) < epsilon * (1 - 1e-9):
+        raise complaint(
+            "epsilon",
+            f"above {float(np.min(conversion)):.3g}, the cost of delta at the largest order",
+            epsilon,
+            "Pass larger orders.",
+        )
+
+    def enough(noise: Array) -> NDArray[np.bool_]:
+        found = [renyi_epsilon(float(z), n_steps, delta, alphas) <= epsilon for z in noise]
+        return np.array(found)
+
+    low, high = np.array([0.0]), np.array([1.0])
+    while not enough(high).all():
+        low, high = high, 2 * high
+    return float(bisect_to_safe_end(enough, low, high, rtol=1e-12)[0])
+
+
+def gaussian_epsilon(noise_multiplier: float, n_steps: int, delta: float) -> float:
+    """Least epsilon of n steps, rounded up: they are one Gaussian mechanism."""
+    z, n = _check(noise_multiplier, n_steps)
+    return float(epsilon_from_mu(math.sqrt(n) / z * _UP, check_probability("delta", delta)))
+
+
+def gaussian_noise(epsilon: float, delta: float, n_steps: int) -> float:
+    """Least noise multiplier, rounded up, with which n steps are (epsilon, delta)-private."""
+    mu = float(mu_from_epsilon(epsilon, delta))
+    return math.sqrt(check_integer("n_steps", n_steps, least=1)) / mu * _UP
+
+
+def _check(noise_multiplier: float, n_steps: int) -> tuple[float, int]:
+    return (
+        check_real("noise_multiplier", noise_multiplier, above=0.0),
+        check_integer("n_steps", n_steps, least=1),
+    )
+
+
+def _check_orders(orders: ArrayLike) -> Array:
+    alphas = np.atleast_1d(as_numbers("orders", orders))
+    if alphas.size == 0 or not (np.isfinite(alphas) & (alphas > 1)).all():
+        raise complaint("orders", "finite numbers > 1", alphas.tolist()[:3])
+    return alphas
