@@ -57,11 +57,11 @@ def assert_exact(found, reference):
 
 # Batch size, steps (never whole cycles), noise; rows of the first, a middle and the last batch
 DIGITS = [
-    (1, 400, 0.01, (3, 200, 399)),
-    pytest.param(1, 1900, 0.01, (3, 50, 102), marks=pytest.mark.slow),
+    (1, 1900, 0.003, (3, 102, 1796)),
     (64, 145, 0.05, (3, 900, 1796)),
     (300, 20, 0.02, (3, 901, 1796)),
     (1796, 7, 0.02, (4, 901, 1796)),
+    (1797, 7, 0.02, (901,)),
 ]
 
 
@@ -278,9 +278,12 @@ def test_exact_delta_is_that_of_a_simulation(small, rng):
     draws = mean_p + np.linalg.cholesky(cov_p) @ rng.standard_normal((200_000, 5, 2))
     ratio = log_density(draws, mean_p, cov_p) - log_density(draws, mean_q, cov_q)
     gain = np.maximum(0.0, 1 - np.exp(1.0 - ratio))
-    error = gain.std() / np.sqrt(len(gain))
-    assert gain.mean() <= 1e-3 + 5 * error
-    assert pair.x.size
+    back = mean_q + np.linalg.cholesky(cov_q) @ rng.standard_normal((200_000, 5, 2))
+    ratio = log_density(back, mean_q, cov_q) - log_density(back, mean_p, cov_p)
+    loss = np.maximum(0.0, 1 - np.exp(1.0 - ratio))
+    # The larger of the two directions is the one that the noise was calibrated to.
+    larger = max(gain, loss, key=np.mean)
+    assert larger.mean() == pytest.approx(1e-3, abs=5 * larger.std() / np.sqrt(len(larger)))
 
 
 def log_density(draws, mean, covariance):

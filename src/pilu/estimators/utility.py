@@ -58,7 +58,8 @@ class Utility:
         What the Langevin request would take: calibration, measured for each request, and a
         deletion with its steps, measured once.
     redraw_seconds : float
-        What a redraw would take: the eigenbasis, timed when it was last built, and a draw.
+        What a redraw would take: the eigenbasis, timed when it was last built, and a draw; on
+        mini-batches a cycle, timed and scaled to all steps.
     """
 
     metric: str

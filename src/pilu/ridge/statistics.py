@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["Statistics"]
+__all__ = ["ReadShare", "Statistics"]
 
 Array = NDArray[np.float64]
 
