@@ -16,7 +16,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pilu import accounting
+    from pilu import accounting, baselines
+    from pilu.baselines.comparison import compare
     from pilu.certify.certificate import Certificate
     from pilu.certify.exact import Exact
     from pilu.certify.theorem import Theorem
@@ -40,6 +41,8 @@ __all__ = [
     "Theorem",
     "Utility",
     "accounting",
+    "baselines",
+    "compare",
     "verify",
 ]
 
@@ -57,6 +60,7 @@ _HOME = {
     "Quote": "estimators.quote",
     "Theorem": "certify.theorem",
     "Utility": "estimators.utility",
+    "compare": "baselines.comparison",
     "verify": "certify.verify",
 }
 
@@ -67,8 +71,8 @@ except PackageNotFoundError:  # run from a source tree that is not installed
 
 
 def __getattr__(name: str) -> Any:
-    if name == "accounting":
-        return import_module("pilu.accounting")
+    if name in ("accounting", "baselines"):
+        return import_module(f"pilu.{name}")
     if name in _HOME:
         found = globals()[name] = getattr(import_module(f"pilu.{_HOME[name]}"), name)
         return found

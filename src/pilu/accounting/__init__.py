@@ -11,12 +11,14 @@ from pilu.accounting.gaussian_steps import (
 )
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import delta_from_mu, epsilon_from_mu, mu_from_epsilon
+from pilu.accounting.langevin_renyi import NoisyChain
 from pilu.accounting.quantiles import ncx2_upper_quantile
 from pilu.accounting.shifted import mu_from_sensitivities
 
 __all__ = [
     "GaussianCurve",
     "GaussianPair",
+    "NoisyChain",
     "PrivacyCurve",
     "Spent",
     "delta_from_mu",

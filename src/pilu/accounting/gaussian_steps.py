@@ -20,6 +20,7 @@ from pilu.accounting.search import bisect_to_safe_end
 
 __all__ = [
     "RENYI_ORDERS",
+    "check_orders",
     "gaussian_epsilon",
     "gaussian_noise",
     "renyi_divergences",
@@ -43,7 +44,7 @@ def renyi_divergences(
 ) -> Array:
     """Renyi divergence of n steps at every order: n a / (2 z^2)."""
     z, n = _check(noise_multiplier, n_steps)
-    return np.asarray(n * _check_orders(orders) / (2 * z * z))
+    return np.asarray(n * check_orders(orders) / (2 * z * z))
 
 
 def renyi_epsilon(
@@ -51,7 +52,7 @@ def renyi_epsilon(
 ) -> float:
     """epsilon of n steps by the paper's formula: the least over the orders, rounded up."""
     log_delta = math.log(check_probability("delta", delta))
-    alphas = _check_orders(orders)
+    alphas = check_orders(orders)
     spent = renyi_divergences(noise_multiplier, n_steps, alphas) - log_delta / (alphas - 1)
     return float(np.min(spent)) * _UP
 
@@ -67,7 +68,7 @@ def renyi_noise(
         Where no noise is enough, because log(1/delta)/(a - 1) exceeds epsilon at every order.
     """
     check_real("epsilon", epsilon, above=0.0)
-    alphas = _check_orders(orders)
+    alphas = check_orders(orders)
     conversion = -math.log(check_probability("delta", delta)) / (alphas - 1)
     if not float(np.min(conversion)) < epsilon * (1 - 1e-9):
         raise complaint(
@@ -106,7 +107,8 @@ def _check(noise_multiplier: float, n_steps: int) -> tuple[float, int]:
     )
 
 
-def _check_orders(orders: ArrayLike) -> Array:
+def check_orders(orders: ArrayLike) -> Array:
+    """Renyi orders: finite numbers > 1."""
     alphas = np.atleast_1d(as_numbers("orders", orders))
     if alphas.size == 0 or not (np.isfinite(alphas) & (alphas > 1)).all():
         raise complaint("orders", "finite numbers > 1", alphas.tolist()[:3])

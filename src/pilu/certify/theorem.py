@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._checks import check_choice, check_probability
+from pilu._checks import check_choice, check_probability, complaint
 from pilu.accounting.curves import GaussianCurve
 from pilu.accounting.gdp import epsilon_from_mu, mu_from_epsilon
 from pilu.accounting.shifted import (
@@ -91,12 +91,32 @@ class Theorem:
         noise, epsilon = (np.concatenate(part) for part in zip(*parts, strict=True))
         return noise, epsilon
 
+    def calibrate_any(
+        self, law: Law, blocks: Iterable[Request], target: Target, group_size: int = 1
+    ) -> float:
+        """A noise that certifies the target for any `group_size` rows of the blocks.
+
+        mu is subadditive in the sensitivities (docs/baselines.md, "Uniform Langevin"): R rows that
+        reach mu/R each, with slack/R, reach mu together.
+        """
+        if self.strong_convexity != "alpha":
+            raise complaint(
+                "strong_convexity",
+                "'alpha' for a noise that serves any row",
+                self.strong_convexity,
+                "What is left of the problem depends on the row.",
+            )
+        chain = sensitivities_of(law)
+        parts = (self._calibrate_block(law, chain, rows, target, group_size) for rows in blocks)
+        return max(float(np.max(noise)) for noise, _ in parts)
+
     def _calibrate_block(
-        self, law: Law, chain: Sensitivities, rows: Request, target: Target
+        self, law: Law, chain: Sensitivities, rows: Request, target: Target, parts: int = 1
     ) -> tuple[Array, Array]:
-        sensitivities = chain.of_each(rows, self._slack(target))
+        """Noise and epsilon of each row, for a `parts`-th of the target's mu and slack."""
+        sensitivities = chain.of_each(rows, self._slack(target) / parts)
         variances = law.schedule.variances(law.step_size)
-        mu = self._target_mu(target)
+        mu = self._target_mu(target) / parts
         noise, reached = np.empty(len(rows.X)), np.empty(len(rows.X))
         for part in self._rows_of_equal_contraction(len(rows.X)):
             some = Request(rows.X[part], rows.Y[part], rows.rows[part])

@@ -163,7 +163,7 @@ class QuotingMixin(FittedMixin):
             check_integer("n_unlearn_steps", n_unlearn_steps, least=1),
         )
 
-    def _checked_validation(self, pair: Any) -> Validation | None:
+    def _checked_validation(self, pair: Any, name: str = "validation") -> Validation | None:
         if pair is None:
             return None
         return Validation.of(
@@ -172,6 +172,7 @@ class QuotingMixin(FittedMixin):
             n_targets=self._theta.shape[1],
             fit_intercept=self._fitted.source.fit_intercept,
             is_classifier=is_classifier(self),
+            name=name,
         )
 
 

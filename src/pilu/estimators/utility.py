@@ -91,28 +91,30 @@ class Validation:
         n_targets: int,
         fit_intercept: bool,
         is_classifier: bool,
+        name: str = "validation",
     ) -> "Validation":
-        """Check a pair (X, y); `read` is the estimator's way to turn it into arrays."""
+        """Check a pair (X, y); `read` is the estimator's way to turn it into arrays.
+
+        `name` is what errors call the pair.
+        """
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             found = f"{type(pair).__name__} of length {len(pair)}" if _has_length(pair) else pair
-            raise complaint("validation", "a pair (X, y)", found, "Pass validation=(X_val, y_val).")
+            raise complaint(name, "a pair (X, y)", found, "Pass validation=(X_val, y_val).")
         try:
             X, Y = read(*pair)
             X = np.asarray(X, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"validation must be a pair (X, y) that the model can score: {error}"
+                f"{name} must be a pair (X, y) that the model can score: {error}"
             ) from None
         if len(X) != len(Y):
-            raise complaint("validation", "X and y with as many rows", (len(X), len(Y)))
+            raise complaint(name, "X and y with as many rows", (len(X), len(Y)))
         if Y.shape[1] != n_targets:
-            raise complaint("validation", f"a y with {n_targets} target(s)", Y.shape[1])
-        for name, values in (("X", X), ("y", Y)):
+            raise complaint(name, f"a y with {n_targets} target(s)", Y.shape[1])
+        for part, values in (("X", X), ("y", Y)):
             if not np.isfinite(values).all():
                 wrong = float(values[~np.isfinite(values)][0])
-                raise complaint(
-                    "validation", f"finite in {name}", wrong, "Drop or impute such rows."
-                )
+                raise complaint(name, f"finite in {part}", wrong, "Drop or impute such rows.")
         if fit_intercept:
             X = np.hstack([X, np.ones((len(X), 1))])
         return cls(X, Y, is_classifier)

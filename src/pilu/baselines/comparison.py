@@ -1,0 +1,231 @@
+"""One table over methods and requests."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+
+from pilu._checks import complaint
+from pilu._progress import progress_bar
+from pilu.baselines.interface import (
+    Answer,
+    Learned,
+    Method,
+    Model,
+    Rows,
+    Task,
+    point_mass,
+)
+from pilu.baselines.registry import resolve_methods
+from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
+from pilu.estimators.utility import Validation
+from pilu.exceptions import MissingExtra, PiluError
+from pilu.laws.forecast import Predictions
+
+__all__ = ["compare"]
+
+Array = NDArray[np.float64]
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+_COLUMNS = (
+    "method",
+    "request",
+    "epsilon",
+    "delta",
+    "certified",
+    "test_error",
+    "seconds",
+    "rows_touched",
+    "expected_error",
+    "learned_error",
+    "metric",
+    "fit_seconds",
+    "n_rows",
+    "noise",
+    "guarantee",
+)
+
+
+_QUICK, _REPEATS = 1.0, 2  # seconds up to which an answer is timed again, and how often
+
+
+def compare(
+    X: Any,
+    y: Any,
+    requests: Iterable[int | Sequence[int]] | int,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    methods: "Iterable[str | Method] | None" = None,
+    X_test: Any = None,
+    y_test: Any = None,
+    model: Model | None = None,
+    n_unlearn_steps: int = 80,
+) -> Any:
+    """What each method makes of each request: claim, error, time, rows read.
+
+    Every method learns once from all rows and answers every request from there, as if it were the
+    first and only one.
+
+    Parameters
+    ----------
+    X, y : array-like
+        Training data: floats in y are targets, anything else (integers, text) is labels.
+    requests : row number, or iterable of row numbers and groups of them
+    epsilon : float > 0
+    delta : float in (0, 1), optional
+        None is 1/n.
+    methods : iterable of names and method objects, optional
+        None is every entry of `pilu.baselines.METHODS`.
+    X_test, y_test : array-like, optional
+        Where errors are measured; without them they are NaN.
+    model : LangevinRidge or LangevinRidgeClassifier, optional
+        Says what is learned and how (`alpha`, `n_steps`, `noise`, `fit_intercept`,
+        `random_state`), and by its type whether y holds labels. None: the defaults.
+    n_unlearn_steps : int
+        K, for the methods that take steps.
+
+    Returns
+    -------
+    frame : pandas.DataFrame
+        One line a method and request:
+
+        - `method`, `request` (a tuple of rows), `n_rows`
+        - `epsilon`, `delta`, `certified`, `guarantee` (in words): inf and False for no claim
+        - `test_error` of the parameters drawn, `expected_error` under the method's law where it
+          has a closed form, `learned_error` before the request; `metric` is "rmse" or "error
+          rate"
+        - `seconds` of the answer (the least of three where it is quick), `fit_seconds` of
+          learning, `rows_touched` (each as often as it was read)
+        - `noise`, in the method's own units
+        - `residual`, `distance`, ...: what single methods have to tell
+
+        A method that refuses a request has NaN for its numbers and says why in `guarantee`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> import pilu
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> frame = pilu.compare(X, y, [3], epsilon=1.0, methods=["redraw", "projective-residual"])
+    >>> frame[["method", "epsilon", "certified"]].to_string(index=False).split()[3:]
+    ['redraw', '0.0', 'True', 'projective', 'residual', 'inf', 'False']
+    """
+    pandas = _pandas()
+    chosen = resolve_methods(methods)
+    if model is None:
+        floats = np.asarray(y).dtype.kind == "f"
+        model = LangevinRidge() if floats else LangevinRidgeClassifier()
+    task = Task.of(model, X, y, epsilon=epsilon, delta=delta, n_unlearn_steps=n_unlearn_steps)
+    found = _listed(requests, task)
+    judge = _Judge(task, X_test, y_test)
+    lines = []
+    with progress_bar(len(chosen) * (1 + len(found)), what="comparing", unit="answer") as bar:
+        for method in chosen:
+            bar.set_description(method.name)
+            lines += _lines(method, task, found, judge, bar)
+    frame = pandas.DataFrame(lines)
+    further = [name for name in frame.columns if name not in _COLUMNS]
+    return frame.reindex(columns=[*_COLUMNS, *further])
+
+
+def _lines(
+    method: Method, task: Task, requests: list[Rows], judge: "_Judge", bar: Any
+) -> list[dict[str, Any]]:
+    # A task of its own: what one method has computed must not shorten another one's time.
+    learned, fit_seconds = _timed(method.fit, replace(task))
+    bar.update()
+    lines = []
+    for rows in requests:
+        line: dict[str, Any] = {"method": method.name, "request": tuple(rows.tolist())}
+        if isinstance(learned, Learned):
+            answer, seconds = _timed(learned.respond, rows)
+            for _ in range(_REPEATS if seconds < _QUICK else 0):  # tables are built by the first
+                seconds = min(seconds, _timed(learned.respond, rows)[1])
+            line |= _refused(answer) if isinstance(answer, str) else _filled(answer, judge)
+            line |= {"seconds": seconds, "learned_error": judge.error(learned.theta)}
+        else:
+            line |= _refused(learned)
+        line |= {"fit_seconds": fit_seconds, "n_rows": len(rows), "metric": judge.metric}
+        lines.append(line)
+        bar.update()
+    return lines
+
+
+def _filled(answer: Answer, judge: "_Judge") -> dict[str, Any]:
+    return {
+        "epsilon": answer.epsilon,
+        "delta": answer.delta,
+        "certified": answer.certified,
+        "test_error": judge.error(answer.theta),
+        "rows_touched": answer.rows_touched,
+        "expected_error": judge.expected_error(answer),
+        "noise": answer.noise,
+        "guarantee": answer.guarantee,
+        **answer.details(),
+    }
+
+
+def _refused(reason: str) -> dict[str, Any]:
+    return {"certified": False, "rows_touched": 0, "guarantee": f"refused: {reason}"}
+
+
+def _timed(call: Callable[[Argument], Result], argument: Argument) -> tuple[Result | str, float]:
+    """What the call returns, or why it refuses, and the seconds that it took."""
+    started = time.perf_counter()
+    try:
+        return call(argument), time.perf_counter() - started
+    except (ValueError, ArithmeticError, PiluError) as refusal:
+        return str(refusal), time.perf_counter() - started
+
+
+def _listed(requests: Any, task: Task) -> list[Rows]:
+    listed = list(requests) if isinstance(requests, Iterable) else [requests]
+    if not listed:
+        raise complaint("requests", "at least one row number or group", requests)
+    return [task.rows(request) for request in listed]
+
+
+class _Judge:
+    """Errors on test data: RMSE of targets, or the share of labels that are wrong."""
+
+    def __init__(self, task: Task, X_test: Any, y_test: Any) -> None:
+        self.metric = "error rate" if is_classifier(task.model) else "rmse"
+        self._held_out: Validation | None = None
+        if (X_test is None) != (y_test is None):
+            given = "X_test" if y_test is None else "y_test"
+            raise ValueError(f"X_test and y_test must be given together, got only {given}.")
+        if X_test is not None:
+            self._held_out = task.model._checked_validation((X_test, y_test), "(X_test, y_test)")
+
+    def error(self, theta: Array) -> float:
+        """Of given parameters."""
+        if self._held_out is None:
+            return np.nan
+        return self._score(point_mass(theta)(self._held_out.X))
+
+    def expected_error(self, answer: Answer) -> float:
+        """Of a method's law, where it is known."""
+        if self._held_out is None or answer.predictions is None:
+            return np.nan
+        return self._score(answer.predictions(self._held_out.X))
+
+    def _score(self, predictions: Predictions) -> float:
+        assert self._held_out is not None
+        score = self._held_out.score(predictions)
+        return 1 - score if self._held_out.is_classifier else score
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise MissingExtra(
+            'compare needs pandas. Install it with: pip install "pilu[pandas]"'
+        ) from None
+    return pandas

@@ -1,0 +1,78 @@
+"""The exact leave-one-out correction of ridge regression, for rows and groups.
+
+At the minimiser theta* = A^{-1} B, by Sherman, Morrison and Woodbury,
+
+    theta*' = theta* + A^{-1} X_f' (I - H)^{-1} (X_f theta* - Y_f),   H = X_f A^{-1} X_f',
+
+is the minimiser without the rows. After T steps only, the same correction leaves theta_T's error
+where it was, and that error depends on the rows.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, point_mass
+from pilu.baselines.quadratic import descended, leave_out, minimiser, retained_spectrum
+
+__all__ = ["LeaveOneOut"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LeaveOneOut(Method):
+    """The closed-form update, at the exact minimiser or after T steps.
+
+    Parameters
+    ----------
+    converged : bool, default=True
+        True learns the exact minimiser: the update is retraining itself. False learns T noiseless
+        steps: parameters without randomness that differ from retrained ones cannot be certified.
+        `details` then tell what the update leaves wrong: `residual`, the gradient of the retained
+        objective, and `distance` from T noiseless steps on the rows that are left.
+    """
+
+    converged: bool = True
+
+    @property
+    def name(self) -> str:
+        """Leave-one-out."""
+        return "leave-one-out" if self.converged else "leave-one-out (T steps)"
+
+    def fit(self, task: Task) -> Learned:
+        """The minimiser, or T steps towards it."""
+        spectrum = task.spectrum
+        if self.converged:
+            theta = minimiser(spectrum, spectrum.cross)
+        else:
+            theta = descended(spectrum, spectrum.cross, task.step_size, task.n_steps)
+
+        def respond(rows: Rows) -> Answer:
+            left = leave_out(task, theta, rows)
+            return Answer(
+                left,
+                epsilon=0.0 if self.converged else math.inf,
+                delta=0.0,
+                certified=self.converged,
+                guarantee="the minimiser without the rows itself, up to rounding"
+                if self.converged
+                else "none: learning stopped early, and two point masses differ",
+                rows_touched=len(rows),
+                predictions=point_mass(left),
+                details=lambda: {} if self.converged else _left_wrong(task, left, rows),
+            )
+
+        return Learned(task, theta, respond)
+
+
+def _left_wrong(task: Task, left: Array, rows: Rows) -> dict[str, float]:
+    spectrum = retained_spectrum(task, rows)
+    inside = spectrum.basis.T @ left
+    retrained = descended(spectrum, spectrum.cross, task.step_size, task.n_steps)
+    return {
+        "residual": float(np.linalg.norm(spectrum.times(inside) - spectrum.cross)),
+        "distance": float(np.linalg.norm(left - retrained)),
+    }

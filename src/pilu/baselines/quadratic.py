@@ -1,0 +1,65 @@
+"""Closed forms of ridge regression that several methods share, in the eigenbasis of all rows."""
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from pilu.baselines.interface import Rows, Task, without
+from pilu.dynamics.spectral import drift
+from pilu.ridge.spectrum import Spectrum
+
+__all__ = ["descended", "leave_out", "left_out_residuals", "minimiser", "retained_spectrum"]
+
+Array = NDArray[np.float64]
+
+_LEAST_GAP = 1e-8  # of I - H from singular
+
+
+def descended(spectrum: Spectrum, cross: Array, step_size: float, n_steps: int) -> Array:
+    """n noiseless steps from zero towards A^{-1} B; `cross` is B in the basis."""
+    learned = drift(spectrum.eigenvalues[:, None], step_size, n_steps)
+    return np.asarray(spectrum.basis @ (learned * cross))
+
+
+def minimiser(spectrum: Spectrum, cross: Array) -> Array:
+    """A^{-1} B; `cross` is B in the basis."""
+    return np.asarray(spectrum.basis @ _divided(spectrum, cross))
+
+
+def leave_out(task: Task, theta: Array, rows: Rows) -> Array:
+    """theta with the rows' pull taken out, A'^{-1} (A theta - X_f'Y_f), by Woodbury's formula."""
+    spectrum = task.spectrum
+    solved = minimiser(spectrum, spectrum.basis.T @ task.X[rows].T)
+    return theta + solved @ left_out_residuals(task, theta, rows)
+
+
+def left_out_residuals(task: Task, theta: Array, rows: Rows) -> Array:
+    """(I - H)^{-1} (X_f theta - Y_f), H = X_f A^{-1} X_f' the rows' block of the hat matrix.
+
+    For the minimiser, X_f theta' - Y_f without the rows.
+    """
+    X, spectrum = task.X[rows], task.spectrum
+    H = X @ minimiser(spectrum, spectrum.basis.T @ X.T)
+    gap = np.eye(len(H)) - (H + H.T) / 2
+    if float(np.linalg.eigvalsh(gap)[0]) < _LEAST_GAP:
+        raise ValueError(
+            "rows must leave a well-posed problem, got rows of leverage 1 up to rounding: what is "
+            "left of it is lost. Use a larger alpha, or retrain."
+        )
+    return np.asarray(scipy.linalg.solve(gap, X @ theta - task.Y[rows], assume_a="sym"))
+
+
+def retained_spectrum(task: Task, rows: Rows) -> Spectrum:
+    """The eigenbasis without the rows, from those that are left."""
+    X, Y = without(task, rows)
+    return Spectrum.of_statistics(X.T @ X, X.T @ Y, task.alpha)
+
+
+def _divided(spectrum: Spectrum, coordinates: Array) -> Array:
+    a = spectrum.eigenvalues
+    if float(np.min(a)) <= np.finfo(np.float64).eps * len(a) * float(np.max(a)):
+        raise ValueError(
+            f"alpha must be large enough for X'X + alpha I to be inverted, got "
+            f"alpha={spectrum.alpha}. The features are linearly dependent: pass a larger alpha."
+        )
+    return np.asarray(coordinates / a[:, None])
