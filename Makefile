@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow bench bench-quick bench-growth lint types clean
+.PHONY: demo compare test test-slow bench bench-quick bench-growth lint types clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -11,6 +11,9 @@ BIN := .venv/bin
 
 demo: .venv/ready
 	$(BIN)/python examples/digits.py --out demo-output
+
+compare: .venv/ready
+	$(BIN)/python examples/compare.py --out compare-output
 
 test: .venv/ready lint types
 	$(BIN)/python -m pytest
@@ -35,4 +38,4 @@ types: .venv/ready
 	$(BIN)/mypy
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build demo-output bench-output
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build demo-output compare-output bench-output

@@ -168,8 +168,8 @@ def newton_delta(
     (radians, < pi/4), to the side on which the integrand dies exponentially. The value does not
     depend on `tilt` (which moves c; at most 1) nor on `bend`: two ways to check it.
 
-    Relative accuracy 1e-10 or better for delta of 1e-6 to 1e-1 and p d <= 6, seen against exact
-    values for p = 1, nested quadrature for p = 2, Imhof's formula and 50 digits; about 1e-12 is
+    Relative accuracy 1e-8 or better for delta of 1e-5 to 1e-1 and p d <= 6, seen against exact
+    values for p = 1, nested quadrature for p = 2, Imhof's formula and 50 digits; 1e-12 is
     usual. Slow: some 0.05 s.
     """
     G, mu = _newton_pair(X, Y, alpha, step_size, n_steps, sigma)
@@ -182,7 +182,7 @@ def newton_delta(
 
     def log_integrand(s: complex | float) -> complex | float:
         mixed = C + s * (np.eye(p) - C)
-        # No eigenvalue of C_s meets the negative axis, so the sum of their logarithms is continuous.
+        # No eigenvalue of C_s meets the negative axis: the sum of their logarithms is continuous.
         log_mixed = np.sum(np.log(variances + s * (1 - variances)))
         log_f = d * ((1 - s) * log_det - log_mixed) / 2
         log_f = log_f - s * (1 - s) * np.sum(mu * np.linalg.solve(mixed, mu)) / 2
