@@ -19,10 +19,18 @@ rng = np.random.default_rng(0)
 model = pilu.LangevinRidge(n_steps=20, noise=0.1).fit(rng.normal(size=(20, 3)), rng.normal(size=20))
 quote = model.quote()
 model.verify(model.unlearn(3))
-try:
-    quote.to_frame()
-except ImportError as error:
-    print(error)
+def frame():
+    pilu.compare(rng.normal(size=(20, 3)), rng.normal(size=20), [3], epsilon=1.0)
+
+def picture():
+    from pilu.plotting import plot_comparison
+    plot_comparison(None)
+
+for call in (quote.to_frame, frame, picture):
+    try:
+        call()
+    except ImportError as error:
+        print(error)
 """
 
 
@@ -31,4 +39,9 @@ def test_core_without_extras():
         [sys.executable, "-W", "error", "-c", PROGRAM], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
-    assert 'pip install "pilu[pandas]"' in run.stdout
+    to_frame, compare, picture = run.stdout.splitlines()
+    assert to_frame.startswith("Quote.to_frame needs pandas")
+    assert compare.startswith("compare needs pandas")
+    assert 'pip install "pilu[pandas]"' in compare
+    assert picture.startswith("plot_comparison needs matplotlib")
+    assert 'pip install "pilu[plot]"' in picture

@@ -172,6 +172,7 @@ def test_one_methods_work_does_not_shorten_anothers(diabetes):
         ({"X_test": np.zeros((2, 10)), "y_test": np.zeros(3)}, "as many rows"),
         ({"model": pilu.LangevinRidge(batch_size=5)}, "batch_size must be None in a comparison"),
         ({"model": pilu.LangevinRidge(alpha=-1.0)}, "alpha must be"),
+        ({"model": Redraw()}, "model must be a LangevinRidge or"),
         ({"n_unlearn_steps": 0}, "n_unlearn_steps must be"),
     ],
 )

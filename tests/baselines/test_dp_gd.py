@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracles.competitors import descend, dp_gd
 from pilu.accounting.gaussian_steps import RENYI_ORDERS
 from pilu.baselines import DPGD
-from pilu.baselines.dp_gd import clipped_gradient, gradient_norms
+from pilu.baselines.dp_gd import clipped_gradient, gradient_norms, residual_limits
 
 
 def noises(seed, stream, count, shape, sigma):
@@ -41,8 +41,9 @@ def test_learning_and_forgetting_step_by_step(make_task, clipping):
 def test_a_row_counts_with_at_most_the_threshold(seed, C, d):
     rng = np.random.default_rng(seed)
     X, Y, theta = rng.normal(size=(6, 3)), rng.normal(size=(6, d)), 5 * rng.normal(size=(3, d))
-    others = clipped_gradient(theta, X[1:], Y[1:], C)
-    share = clipped_gradient(theta, X, Y, C) - others
+    limits = residual_limits(X, C)
+    others = clipped_gradient(theta, X[1:], Y[1:], limits[1:])
+    share = clipped_gradient(theta, X, Y, limits) - others
     own = X[:1].T @ (X[:1] @ theta - Y[:1])
     norm = np.linalg.norm(own)
     assert np.linalg.norm(share) <= C + 1e-12 * np.linalg.norm(others)
@@ -97,6 +98,12 @@ def test_a_group_pays_for_its_size(make_task):
 def test_bad_thresholds(clipping):
     with pytest.raises(ValueError, match="clipping must be"):
         DPGD(clipping)
+
+
+def test_a_row_of_zeros_counts_for_nothing():
+    X, Y = np.zeros((2, 3)), np.ones((2, 1))
+    gradient = clipped_gradient(np.ones((3, 1)), X, Y, residual_limits(X, 0.5))
+    np.testing.assert_array_equal(gradient, np.zeros((3, 1)))
 
 
 def test_rows_without_gradients_have_no_quantile(make_task):

@@ -24,7 +24,7 @@ from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, withou
 from pilu.baselines.quadratic import descended
 from pilu.dynamics.entropy import GaussianSource
 
-__all__ = ["DPGD", "clipped_gradient", "gradient_norms"]
+__all__ = ["DPGD", "clipped_gradient", "gradient_norms", "residual_limits"]
 
 Array = NDArray[np.float64]
 
@@ -114,13 +114,20 @@ def gradient_norms(theta: Array, X: Array, Y: Array) -> Array:
     return np.asarray(np.linalg.norm(X, axis=1) * residuals)
 
 
-def clipped_gradient(theta: Array, X: Array, Y: Array, C: float) -> Array:
-    """sum_j clip_C(grad l_j(theta)); a row's gradient is the matrix x_j (x_j'theta - y_j)'."""
+def clipped_gradient(theta: Array, X: Array, Y: Array, limits: Array) -> Array:
+    """sum_j clip_C(grad l_j(theta)); a row's gradient is the matrix x_j (x_j'theta - y_j)'.
+
+    So clipping it is clipping the residual to C / |x_j|, the row's limit.
+    """
     residuals = X @ theta - Y
-    norms = np.linalg.norm(X, axis=1) * np.linalg.norm(residuals, axis=1)
-    # A hair less than C, so that rounding keeps every row's share within it.
-    scale = np.minimum(1.0, C * (1 - 1e-12) / np.maximum(norms, np.finfo(np.float64).tiny))
-    return np.asarray(X.T @ (scale[:, None] * residuals))
+    norms = np.maximum(np.linalg.norm(residuals, axis=1), np.finfo(np.float64).tiny)
+    return np.asarray(X.T @ (np.minimum(1.0, limits / norms)[:, None] * residuals))
+
+
+def residual_limits(X: Array, C: float) -> Array:
+    """C / |x_j|, a hair less, so that rounding keeps every row's gradient within C."""
+    with np.errstate(divide="ignore"):  # a row of zeros has no gradient to limit
+        return np.asarray(C * (1 - 1e-12) / np.linalg.norm(X, axis=1))
 
 
 def _walk(
@@ -133,9 +140,10 @@ def _walk(
     sigma: float,
     gaussian: GaussianSource,
 ) -> Array:
+    limits = residual_limits(X, C)
     with progress_bar(n_steps, what="DP-GD steps", unit="step") as bar:
         for _ in range(n_steps):
-            noisy = clipped_gradient(theta, X, Y, C) + sigma * gaussian.normal(theta.shape)
+            noisy = clipped_gradient(theta, X, Y, limits) + sigma * gaussian.normal(theta.shape)
             theta = theta - task.step_size * (noisy + task.alpha * theta)
             bar.update()
     return theta

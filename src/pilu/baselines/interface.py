@@ -58,8 +58,8 @@ class Task:
     step_size: float
     epsilon: float
     delta: float
-    n_unlearn_steps: int = 80
-    random_state: int | None = None
+    n_unlearn_steps: int
+    random_state: int | None
 
     @classmethod
     def of(
@@ -73,6 +73,8 @@ class Task:
         n_unlearn_steps: int = 80,
     ) -> "Task":
         """The task that an unfitted estimator describes; its `fit` checks the data."""
+        if not isinstance(model, LangevinRidge | LangevinRidgeClassifier):
+            raise complaint("model", "a LangevinRidge or a LangevinRidgeClassifier", model)
         if model.batch_size is not None:
             raise complaint(
                 "batch_size",
@@ -81,21 +83,21 @@ class Task:
                 "The other methods step on all rows.",
             )
         fitted = clone(model).fit(X, y)
-        target = fitted.quote([], epsilon=epsilon, delta=delta, n_unlearn_steps=n_unlearn_steps)
+        target = fitted._target(epsilon, delta, n_unlearn_steps)
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
         Y = y[:, None] == fitted.classes_ if is_classifier(fitted) else y.reshape(len(y), -1)
         return cls(
-            fitted,
-            np.hstack([X, np.ones((len(X), 1))]) if model.fit_intercept else X,
-            np.asarray(Y, dtype=np.float64),
-            float(model.alpha),
-            int(model.n_steps),
-            float(model.noise),
-            fitted.step_size_,
-            float(epsilon),
-            1 / len(X) if delta is None else float(delta),
-            target.n_unlearn_steps,
-            model.random_state,
+            model=fitted,
+            X=np.hstack([X, np.ones((len(X), 1))]) if model.fit_intercept else X,
+            Y=np.asarray(Y, dtype=np.float64),
+            alpha=float(model.alpha),
+            n_steps=int(model.n_steps),
+            noise=float(model.noise),
+            step_size=fitted.step_size_,
+            epsilon=target.epsilon,
+            delta=target.delta,
+            n_unlearn_steps=target.n_unlearn_steps,
+            random_state=model.random_state,
         )
 
     @property
