@@ -25,8 +25,11 @@ def langevin_step(
 ) -> Array:
     """theta - eta grad f(theta) + sqrt(2 eta) sigma xi   [PILU, eq. langevin-learn]."""
     gradient = alpha * theta
-    for x, y in source.unchecked_blocks():
-        gradient += x.T @ (x @ theta - y)
+    for x, y in source.features(check=False):
+        p = x.shape[1]
+        residuals = x @ theta[:p] + (theta[p:].sum(axis=0) - y)  # the intercept's ones are not in x
+        gradient[:p] += x.T @ residuals
+        gradient[p:] += residuals.sum(axis=0)
     moved = theta - step_size * gradient
     if noise > 0:
         moved += math.sqrt(2 * step_size) * noise * gaussian.normal(theta.shape)

@@ -68,17 +68,18 @@ class RowSource:
         return len(self.live)
 
     def features(
-        self, share: int = 0, shares: int = 1, *, first: bool = False
+        self, share: int = 0, shares: int = 1, *, first: bool = False, check: bool = True
     ) -> Iterator[tuple[Array, Array]]:
         """Live rows without the column of ones, every `shares`-th block of them, checked.
 
-        Not copied where that can be helped. The `first` pass makes the digests instead.
+        Not copied where that can be helped. The `first` pass makes the digests instead; a pass
+        that follows a checked one at once may do without.
         """
         as_it_is = isinstance(self._array, np.ndarray) and self._array.dtype == np.float64
         row_bytes = 8 * max(1, self._array.shape[1])
         longest = max(1, (_VIEW_BYTES if as_it_is else _BLOCK_BYTES // shares) // row_bytes)
         for rows in self._runs(longest, share, shares):
-            yield self.first(rows) if first else self.raw(rows, check=True)
+            yield self.first(rows) if first else self.raw(rows, check=check)
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """Live rows in order, in blocks of bounded size, checked against their digests."""
@@ -90,11 +91,6 @@ class RowSource:
         for rows, x, y in self._read(width):
             self._compare(rows, x[:, : self._array.shape[1]], y)
             yield rows, x, y
-
-    def unchecked_blocks(self) -> Iterator[tuple[Array, Array]]:
-        """The same without the check, for passes that follow a checked one at once."""
-        for _, x, y in self._read():
-            yield x, y
 
     def take(self, rows: NDArray[np.intp]) -> tuple[Array, Array]:
         """The given live rows, checked against their digests."""
