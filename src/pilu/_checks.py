@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "as_numbers",
     "check_choice",
+    "check_flag",
     "check_integer",
     "check_probability",
     "check_real",
@@ -65,6 +66,13 @@ def check_probability(name: str, value: Any) -> float:
     ):
         raise complaint(name, "in the open interval (0, 1)", value)
     return float(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise complaint(name, "True or False", value)
+    return bool(value)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:

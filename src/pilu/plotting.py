@@ -1,5 +1,6 @@
 """Pictures of tables (needs the extra ``pilu[plot]``)."""
 
+import ast
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ def plot_comparison(frame: Any, *, title: str = "", axes: Any = None) -> Any:
             1, 2, figsize=(9.6, height), width_ratios=(3, 2), layout="constrained"
         )
     errors, times = axes
+    frame = frame.assign(request=[_rows(request) for request in frame["request"]])
     requests = list(dict.fromkeys(frame["request"]))
     for place, request in enumerate(requests):
         some = frame[frame["request"] == request]
@@ -68,7 +70,8 @@ def plot_comparison(frame: Any, *, title: str = "", axes: Any = None) -> Any:
         panel.spines[["top", "right", "left"]].set_visible(False)
     _fit_scale(errors, frame["test_error"])
     errors.set_xlabel(f"test {frame['metric'].iloc[0]} after the request")
-    times.set_xscale("log")
+    if frame["seconds"].gt(0).any():
+        times.set_xscale("log")
     times.set_xlabel("seconds to answer")
     handles, labels = errors.get_legend_handles_labels()
     times.legend(
@@ -87,13 +90,20 @@ def plot_comparison(frame: Any, *, title: str = "", axes: Any = None) -> Any:
 
 
 def _claim(answers: Any) -> str:
-    if answers["epsilon"].isna().all():
+    answers = answers[answers["epsilon"].notna()]
+    if len(answers) == 0:
         return "refused"
     if not np.isfinite(answers["epsilon"]).any():
         return "no certificate"
     low, high = (float(value) for value in (answers["epsilon"].min(), answers["epsilon"].max()))
     span = _short(low) if high <= low * 1.01 else f"{_short(low)} to {_short(high)}"
     return f"epsilon {span}" + ("" if answers["certified"].all() else ", not certified")
+
+
+def _rows(request: Any) -> tuple[int, ...]:
+    """A request as `compare` gives it, or as a file of its table has it."""
+    rows: tuple[int, ...] = ast.literal_eval(request) if isinstance(request, str) else request
+    return rows
 
 
 def _short(value: float) -> str:
@@ -103,8 +113,8 @@ def _short(value: float) -> str:
 def _fit_scale(axes: Any, errors: Any) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    known = errors[np.isfinite(errors) & (errors > 0)]
-    if len(known) and known.max() > 8 * known.min():
+    known = errors[np.isfinite(errors)]
+    if len(known) and known.max() > 8 * known.min() > 0:
         axes.set_xscale("log")
         wide = known.max() > 100 * known.min()
         axes.xaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5)))

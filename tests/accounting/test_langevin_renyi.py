@@ -82,6 +82,11 @@ def test_bad_input(changes, message):
         CHAINS[0]._replace(**changes).divergences(1.0)
 
 
+def test_underflow_is_on_the_safe_side():
+    assert NoisyChain(1.0, 1.0, 1.0, 1, 5000).noise(1.0, 1e-2, orders=[2.0, 8.0]) > 0
+    assert NoisyChain(0.0, 1.0, 1.0, 1, 1).noise(1.0, 1e-2) == 0.0
+
+
 def test_no_noise_is_enough_at_few_orders():
     with pytest.raises(ValueError, match=r"epsilon must be above 4\.61.*larger orders"):
         CHAINS[0].noise(1.0, 1e-2, orders=[2.0])

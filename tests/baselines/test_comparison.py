@@ -6,7 +6,17 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 import pilu
-from pilu.baselines import DPGD, METHODS, Answer, Langevin, LeaveOneOut, NewtonStep, Redraw
+from pilu.baselines import (
+    DPGD,
+    METHODS,
+    Answer,
+    DescentToDelete,
+    Langevin,
+    LeaveOneOut,
+    NewtonStep,
+    Redraw,
+    UniformLangevin,
+)
 from pilu.plotting import plot_comparison
 
 NEEDED = [
@@ -116,8 +126,62 @@ def test_methods_as_objects(diabetes):
     frame = pilu.compare(
         *diabetes, [5], epsilon=1.0, methods=[DPGD(30.0), Langevin(pilu.Theorem(group="joint"))]
     )
-    assert list(frame["method"]) == ["DP-GD", "pilu (theorem)"]
+    assert list(frame["method"]) == ["DP-GD (C = 30)", "pilu (theorem, group = joint)"]
     assert frame["clipping"].iloc[0] == 30.0
+
+
+def test_options_are_in_the_names():
+    methods = [
+        DPGD(2.0, "renyi"),
+        NewtonStep(0.5),
+        NewtonStep(0.5, converged=False),
+        DescentToDelete(3.0),
+        UniformLangevin("renyi", radius=3.0),
+        Langevin(pilu.Theorem()),
+    ]
+    assert [method.name for method in methods] == [
+        "DP-GD (Renyi, C = 2)",
+        "Newton step (perturbation 0.5)",
+        "Newton step (T steps, bound, perturbation 0.5)",
+        "Descent-to-Delete (radius 3)",
+        "uniform Langevin (Renyi, radius 3)",
+        "pilu (theorem)",
+    ]
+
+
+def test_what_users_hand_over(diabetes, digits):
+    X, y = diabetes
+    table, column = pd.DataFrame(X), pd.Series(y)
+    rows = (row for row in ([3], (4, 5), np.array([6, 7]), np.int64(8)))
+    frame = pilu.compare(table, column, rows, epsilon=1.0, methods="redraw")
+    assert list(frame["request"]) == [(3,), (4, 5), (6, 7), (8,)]
+    assert len(pilu.compare(X, y, np.array(3), epsilon=1.0, methods="redraw")) == 1
+    outputs = np.column_stack([y, -y]).astype(np.float32)
+    frame = pilu.compare(X, outputs, 3, epsilon=1.0, methods=["redraw", "pilu-exact"])
+    assert frame["certified"].all()
+    X, y = digits
+    with pytest.warns(UserWarning, match="column-vector"):
+        frame = pilu.compare(X, y[:, None], 3, epsilon=1.0, methods=["pilu-exact", "newton"])
+    assert frame["certified"].all()
+
+
+def test_the_last_rows_of_a_class_are_refused(digits):
+    X, y = digits
+    with pytest.raises(ValueError, match="at least one row of every class, got all rows of class"):
+        pilu.compare(X, y, [np.flatnonzero(y == 3)], epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("theta", "noise", "epsilon", "message"),
+    [
+        (np.nan, 1.0, 1.0, "left the range of doubles.*other units"),
+        (1.0, np.inf, 1.0, "left the range of doubles"),
+        (1.0, 1.0, np.inf, "an infinite epsilon certifies nothing"),
+    ],
+)
+def test_what_no_answer_may_certify(theta, noise, epsilon, message):
+    with pytest.raises(ArithmeticError, match=message):
+        Answer(np.full((2, 1), theta), epsilon, 0.1, True, "", 1, noise=noise)
 
 
 def test_a_refusal_is_a_line(diabetes):
@@ -166,6 +230,7 @@ def test_one_methods_work_does_not_shorten_anothers(diabetes):
         ({"methods": []}, "methods must be at least one"),
         ({"methods": ["redraw", Redraw()]}, "with distinct names, got methods=.*redraw"),
         ({"methods": [NewtonStep]}, "methods must be among"),
+        ({"methods": [DPGD(2.0), DPGD(2.0)]}, "with distinct names"),
         ({"X_test": np.zeros((2, 10))}, "must be given together, got only X_test"),
         ({"y_test": np.zeros(2)}, "must be given together, got only y_test"),
         ({"X_test": np.zeros((2, 9)), "y_test": np.zeros(2)}, "X_test, y_test.*9 features"),
@@ -221,6 +286,7 @@ def test_the_picture_of_refusals(diabetes):
     )
     claims = [label.get_text() for label in plot_comparison(frame).axes[1].get_yticklabels()]
     assert claims == ["epsilon 0", "refused"]
+    plot_comparison(frame[frame["method"] != "redraw"])
 
 
 def test_the_table_survives_a_file(tables, tmp_path):
@@ -228,3 +294,5 @@ def test_the_table_survives_a_file(tables, tmp_path):
     frame.to_csv(tmp_path / "frame.csv", index=False)
     again = pd.read_csv(tmp_path / "frame.csv")
     np.testing.assert_allclose(again["test_error"], frame["test_error"])
+    legend = plot_comparison(again).axes[1].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["row 3", "3 rows together"]

@@ -5,7 +5,8 @@ import pytest
 
 from oracles.competitors import descend_projected
 from oracles.high_precision import mu_from_epsilon_mp
-from pilu.baselines import DescentToDelete
+from pilu import LangevinRidge
+from pilu.baselines import DescentToDelete, Task
 from pilu.baselines.descent import distance_bound
 
 
@@ -49,9 +50,6 @@ def test_the_distance_is_within_its_bound(make_task, alpha, radius, stretch):
 
 def test_the_bound_is_attained_by_a_line():
     """One parameter, steps on m alone, a gradient that stays at its largest: no slack is left."""
-    from pilu import LangevinRidge
-    from pilu.baselines import Task
-
     X, y = np.array([[1e-6], [0.0], [0.0]]), np.array([1e6, 0.0, 0.0])
     model = LangevinRidge(alpha=0.5, step_size=0.1, n_steps=30, fit_intercept=False)
     task = Task.of(model, X, y, epsilon=1.0, n_unlearn_steps=5)
@@ -71,6 +69,14 @@ def test_noise_is_that_of_the_gaussian_mechanism(make_task, rows):
     assert (answer.epsilon, answer.delta, answer.certified) == (2.0, 1e-2, True)
 
 
+def test_noise_is_never_below_rounding(diabetes):
+    """Where the distance underflows, parameters still differ by their rounding."""
+    for alpha, K in ((1e3, 80), (1e5, 500)):
+        task = Task.of(LangevinRidge(alpha=alpha), *diabetes, epsilon=1.0, n_unlearn_steps=K)
+        answer = DescentToDelete(1e3).fit(task).answer(3)
+        assert answer.noise > 1000 * np.spacing(np.linalg.norm(answer.theta))
+
+
 def test_no_strong_convexity_no_bound(make_task):
     with pytest.raises(ValueError, match="alpha must be > 0 for Descent-to-Delete"):
-        DescentToDelete().fit(make_task(alpha=0.0)).answer(0)
+        DescentToDelete().fit(make_task(alpha=0.0))

@@ -50,7 +50,7 @@ def test_after_few_steps_the_learning_residual_stays(make_task, rows):
 def test_a_row_that_carries_the_problem_is_refused(make_task):
     X = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1e6]])
     task = make_task(data=(X, np.ones(3)), alpha=1e-3, fit_intercept=False)
-    with pytest.raises(ValueError, match=r"well-posed problem.*leverage 1.*larger alpha"):
+    with pytest.raises(ValueError, match=r"alpha must be large enough.*what is left.*retrain"):
         LeaveOneOut().fit(task).answer(2)
 
 
@@ -59,3 +59,17 @@ def test_dependent_features_without_regularisation_are_refused(make_task):
     task = make_task(data=(X, np.ones(3)), alpha=0.0)
     with pytest.raises(ValueError, match=r"alpha must be large enough.*larger alpha"):
         LeaveOneOut().fit(task)
+
+
+@pytest.mark.parametrize("apart", [1e-6, 1e-7])
+def test_nearly_dependent_features_are_refused(make_task, rng, apart):
+    """A solution with a few digits is not the refit "up to rounding"."""
+    Z = rng.normal(size=(30, 2))
+    X = np.hstack([Z, Z + apart * rng.normal(size=(30, 2))])
+    with pytest.raises(ValueError, match="five digits"):
+        LeaveOneOut().fit(make_task(data=(X, rng.normal(size=30)), alpha=0.0))
+
+
+def test_what_may_only_be_true_or_false():
+    with pytest.raises(ValueError, match="converged must be True or False, got converged='no'"):
+        LeaveOneOut(converged="no")

@@ -4,13 +4,16 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.stats import kstest
 
 import pilu
-from oracles.competitors import largest_gradient
-from oracles.dense import dense_laws
-from pilu.accounting.langevin_renyi import NoisyChain
-from pilu.baselines import UniformLangevin
+from oracles.calibrate import dense_mu
+from oracles.competitors import chien_divergence, largest_gradient
+from oracles.dense import dense_laws, sensitivity_bounds
+from oracles.high_precision import mu_from_epsilon_mp
+from pilu.accounting.gaussian_steps import RENYI_ORDERS as ORDERS
+from pilu.baselines import Task, UniformLangevin
 from pilu.baselines.ball import largest_gradients
 from pilu.baselines.uniform import worst_row_noise
 
@@ -37,6 +40,33 @@ def test_it_serves_any_group(make_task, size):
     learned = UniformLangevin().fit(task)
     assert learned.answer(list(groups[0])).noise == noise
     assert learned.answer(dearest).epsilon == 1.0
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_by_brute_force(make_task, size):
+    """Each row at a share of mu and of the slack: least noise by dense laws and bisection."""
+    task = make_task(n_steps=15)
+    start, segments = np.zeros((5, 2)), [(15, 0.1)]
+    mu = float(mu_from_epsilon_mp(1.0, 0.5e-2)) / size
+    laws = (task.X, task.Y, task.alpha, task.step_size, segments, start)
+    dearest = 0.0
+    for x, y in zip(task.X, task.Y, strict=True):
+        s = sensitivity_bounds(x, y, *laws, 0.5e-2 / (size * 15))
+
+        def excess(noise, s=s):
+            return dense_mu(s, segments, noise, 7, task.step_size, task.alpha) - mu
+
+        if excess(dearest) > 0:
+            dearest = brentq(excess, dearest, 1e4, xtol=1e-12)
+    assert worst_row_noise(task, size) == pytest.approx(dearest, rel=1e-6)
+
+
+def test_noise_is_never_below_rounding(diabetes):
+    task = Task.of(pilu.LangevinRidge(alpha=1e3), *diabetes, epsilon=1.0)
+    for method in (UniformLangevin(), UniformLangevin("renyi", radius=1e3)):
+        answer = method.fit(task).answer(3)
+        step = np.sqrt(2 * task.step_size) * answer.noise
+        assert step > 1000 * np.spacing(np.linalg.norm(answer.theta))
 
 
 def test_other_contractions_are_refused(make_task):
@@ -102,14 +132,19 @@ def test_gradients_on_the_ball(make_task, small):
     assert largest_gradients(task, 2.0, 3) == pytest.approx(sum(sorted(each)[-3:]), rel=1e-6)
 
 
-def test_renyi_noise_and_groups(make_task):
-    task = make_task()
+def test_renyi_noise_and_groups(make_task, small):
+    """Noise and epsilon from the formula in 50 digits, gradients by search, orders one by one."""
+    task = make_task(data=tuple(values[:6, :2] for values in small))
     learned = UniformLangevin("renyi", radius=2.0).fit(task)
     one, two = learned.answer(0), learned.answer([0, 1])
     assert one.noise == two.noise
-    assert one.epsilon <= 1.0
-    chain = NoisyChain(largest_gradients(task, 2.0, 2), task.alpha, task.step_size, 40, 7)
-    assert two.epsilon == chain.epsilon(two.noise, 1e-2) > 1.5
+    each = [largest_gradient(x, y, 2.0) for x, y in zip(task.X, task.Y, strict=True)]
+    for answer, M in ((one, max(each)), (two, sum(sorted(each)[-2:]))):
+        settings = (M, task.alpha, task.step_size, answer.noise, 40, 7)
+        spent = [float(chien_divergence(a, *settings)) + np.log(1e2) / (a - 1) for a in ORDERS]
+        assert answer.epsilon == pytest.approx(min(spent), rel=1e-4)
+    assert 1 - 1e-9 <= one.epsilon <= 1.0
+    assert two.epsilon > 1.5
     assert "read off the data" in UniformLangevin("renyi").fit(task).answer(0).guarantee
     assert "read off the data" not in one.guarantee
 
@@ -124,5 +159,6 @@ def test_bad_options(make_task):
     task = make_task(step_size=1.5 * make_task().step_size)
     with pytest.raises(ValueError, match="step_size must be at most 1/L"):
         UniformLangevin("renyi").fit(task)
-    with pytest.raises(ValueError, match="strong_convexity must be a finite number > 0"):
-        UniformLangevin("renyi").fit(make_task(alpha=0.0))
+    for accounting in ("gdp", "renyi"):
+        with pytest.raises(ValueError, match="alpha must be > 0 for uniform Langevin"):
+            UniformLangevin(accounting).fit(make_task(alpha=0.0))

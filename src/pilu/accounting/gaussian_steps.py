@@ -21,6 +21,8 @@ from pilu.accounting.search import bisect_to_safe_end
 __all__ = [
     "RENYI_ORDERS",
     "check_orders",
+    "check_room",
+    "conversion_cost",
     "gaussian_epsilon",
     "gaussian_noise",
     "renyi_divergences",
@@ -51,9 +53,7 @@ def renyi_epsilon(
     noise_multiplier: float, n_steps: int, delta: float, orders: ArrayLike = RENYI_ORDERS
 ) -> float:
     """epsilon of n steps by the paper's formula: the least over the orders, rounded up."""
-    log_delta = math.log(check_probability("delta", delta))
-    alphas = check_orders(orders)
-    spent = renyi_divergences(noise_multiplier, n_steps, alphas) - log_delta / (alphas - 1)
+    spent = renyi_divergences(noise_multiplier, n_steps, orders) + conversion_cost(delta, orders)
     return float(np.min(spent)) * _UP
 
 
@@ -67,19 +67,10 @@ def renyi_noise(
     ValueError
         Where no noise is enough, because log(1/delta)/(a - 1) exceeds epsilon at every order.
     """
-    check_real("epsilon", epsilon, above=0.0)
-    alphas = check_orders(orders)
-    conversion = -math.log(check_probability("delta", delta)) / (alphas - 1)
-    if not float(np.min(conversion)) < epsilon * (1 - 1e-9):
-        raise complaint(
-            "epsilon",
-            f"above {float(np.min(conversion)):.3g}, the cost of delta at the largest order",
-            epsilon,
-            "Pass larger orders.",
-        )
+    check_room(epsilon, delta, orders)
 
     def enough(noise: Array) -> NDArray[np.bool_]:
-        found = [renyi_epsilon(float(z), n_steps, delta, alphas) <= epsilon for z in noise]
+        found = [renyi_epsilon(float(z), n_steps, delta, orders) <= epsilon for z in noise]
         return np.array(found)
 
     low, high = np.array([0.0]), np.array([1.0])
@@ -98,6 +89,24 @@ def gaussian_noise(epsilon: float, delta: float, n_steps: int) -> float:
     """Least noise multiplier, rounded up, with which n steps are (epsilon, delta)-private."""
     mu = float(mu_from_epsilon(epsilon, delta))
     return math.sqrt(check_integer("n_steps", n_steps, least=1)) / mu * _UP
+
+
+def conversion_cost(delta: float, orders: ArrayLike) -> Array:
+    """log(1/delta)/(a - 1): what turning a divergence of order a into epsilon costs."""
+    return np.asarray(-math.log(check_probability("delta", delta)) / (check_orders(orders) - 1))
+
+
+def check_room(epsilon: float, delta: float, orders: ArrayLike) -> None:
+    """Refuse an epsilon that the conversion alone uses up at every order."""
+    check_real("epsilon", epsilon, above=0.0)
+    least = float(np.min(conversion_cost(delta, orders)))
+    if not least < epsilon * (1 - 1e-9):
+        raise complaint(
+            "epsilon",
+            f"above {least:.3g}, the cost of delta at the largest order",
+            epsilon,
+            "Ask for a larger epsilon or delta, or pass larger orders.",
+        )
 
 
 def _check(noise_multiplier: float, n_steps: int) -> tuple[float, int]:

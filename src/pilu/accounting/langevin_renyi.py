@@ -16,14 +16,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pilu._checks import check_integer, check_probability, check_real, complaint
-from pilu.accounting.gaussian_steps import RENYI_ORDERS, check_orders
+from pilu._checks import check_integer, check_real, complaint
+from pilu.accounting.gaussian_steps import (
+    RENYI_ORDERS,
+    check_orders,
+    check_room,
+    conversion_cost,
+)
 
 __all__ = ["NoisyChain"]
 
 Array = NDArray[np.float64]
 
 _UP = 1 + 1e-12  # for the rounding of a few operations
+_LEAST = 1e-290  # where digits are lost to underflow
 
 
 class NoisyChain(NamedTuple):
@@ -44,21 +50,13 @@ class NoisyChain(NamedTuple):
 
     def epsilon(self, noise: float, delta: float, orders: ArrayLike = RENYI_ORDERS) -> float:
         """epsilon at delta: the least over the orders of divergence + log(1/delta)/(a - 1)."""
-        spent = self.divergences(noise, orders) + _conversion(delta, orders)
+        spent = self.divergences(noise, orders) + conversion_cost(delta, orders)
         return float(np.min(spent)) * _UP
 
     def noise(self, epsilon: float, delta: float, orders: ArrayLike = RENYI_ORDERS) -> float:
         """Least noise, rounded up, with which epsilon suffices at some order."""
-        check_real("epsilon", epsilon, above=0.0)
-        room = epsilon / _UP**2 - _conversion(delta, orders)
-        if not (room > 0).any():
-            least = float(np.min(_conversion(delta, orders)))
-            raise complaint(
-                "epsilon",
-                f"above {least:.3g}, the cost of delta at the largest order",
-                epsilon,
-                "Pass larger orders.",
-            )
+        check_room(epsilon, delta, orders)
+        room = epsilon / _UP**2 - conversion_cost(delta, orders)
         squares = self._at_unit_noise(orders)[room > 0] / room[room > 0]
         return math.sqrt(float(np.min(squares))) * _UP
 
@@ -71,8 +69,6 @@ class NoisyChain(NamedTuple):
             raise complaint("step_size", f"at most 1/strong_convexity = {1 / m:g}", self.step_size)
         learned = -math.expm1(-rate * check_integer("n_steps", self.n_steps, least=1))
         K = check_integer("n_unlearn_steps", self.n_unlearn_steps, least=0)
-        return np.asarray(alphas * M**2 / m * learned * np.exp(-rate * K / alphas) * _UP)
-
-
-def _conversion(delta: float, orders: ArrayLike) -> Array:
-    return np.asarray(-math.log(check_probability("delta", delta)) / (check_orders(orders) - 1))
+        with np.errstate(under="ignore"):
+            bound = alphas * M**2 / m * learned * np.exp(-rate * K / alphas) * _UP
+        return np.asarray(np.maximum(bound, _LEAST if M > 0 else 0.0))

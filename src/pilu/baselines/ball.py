@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import check_real, complaint
-from pilu.baselines.interface import Task
+from pilu.baselines.interface import Task, row_norms
 from pilu.baselines.quadratic import minimiser
 from pilu.dynamics.entropy import GaussianSource
 from pilu.ridge.spectrum import Spectrum
 
-__all__ = ["check_radius", "largest_gradients", "projected_walk", "radius_of"]
+__all__ = ["check_radius", "largest_gradients", "projected_walk", "radius_of", "visible_noise"]
+
+_ULPS = 2.0**12  # rounding units of the parameters that a step's noise must span
 
 Array = NDArray[np.float64]
 
@@ -39,9 +41,17 @@ def radius_of(radius: float | str, task: Task) -> float:
 
 def largest_gradients(task: Task, radius: float, n_rows: int) -> float:
     """Most that any `n_rows` rows' summed gradient can measure on the ball."""
-    x, y = np.linalg.norm(task.X, axis=1), np.linalg.norm(task.Y, axis=1)
+    x, y = row_norms(task.X), row_norms(task.Y)
     each = np.sort(x * (x * radius + y))
     return float(np.sum(each[-n_rows:])) * (1 + 1e-12)
+
+
+def visible_noise(noise: float, step: float, radius: float) -> float:
+    """The noise, or as much more as its rounding on the ball needs to leave it visible.
+
+    `step` is what a step adds for each unit of noise.
+    """
+    return max(noise, _ULPS * float(np.spacing(radius)) / step)
 
 
 def projected_walk(

@@ -21,6 +21,7 @@ from pilu.baselines.interface import (
     point_mass,
 )
 from pilu.baselines.registry import resolve_methods
+from pilu.estimators.quoting import is_many
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.utility import Validation
 from pilu.exceptions import MissingExtra, PiluError
@@ -96,7 +97,8 @@ def compare(
         One line a method and request:
 
         - `method`, `request` (a tuple of rows), `n_rows`
-        - `epsilon`, `delta`, `certified`, `guarantee` (in words): inf and False for no claim
+        - `epsilon`, `delta`, `certified`, `guarantee` (in words): epsilon is inf where nothing is
+          claimed, and certified False where what is claimed is not proved
         - `test_error` of the parameters drawn, `expected_error` under the method's law where it
           has a closed form, `learned_error` before the request; `metric` is "rmse" or "error
           rate"
@@ -185,7 +187,7 @@ def _timed(call: Callable[[Argument], Result], argument: Argument) -> tuple[Resu
 
 
 def _listed(requests: Any, task: Task) -> list[Rows]:
-    listed = list(requests) if isinstance(requests, Iterable) else [requests]
+    listed = list(requests) if is_many(requests) else [requests]
     if not listed:
         raise complaint("requests", "at least one row number or group", requests)
     return [task.rows(request) for request in listed]

@@ -2,7 +2,8 @@
 
 Learning takes T projected steps from zero and keeps the result secret; a request takes K more on
 the rows that are left. A step brings any two points together by the factor c = 1 - eta m, for
-eta <= 1/L. With G at most the rows' summed gradient on the ball, T steps with and without the rows
+eta <= 1/L (else by the larger of it and eta L - 1; then (1 - c^T) / m below is eta times the sum of
+c^k). With G at most the rows' summed gradient on the ball, T steps with and without the rows
 end up at most (1 - c^T) G / m apart, K more without them leave c^K of it, and at most c^T radius
 lies between T and T + K steps without the rows. Gaussian noise hides
 
@@ -18,8 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.accounting.gdp import mu_from_epsilon
-from pilu.baselines.ball import check_radius, largest_gradients, projected_walk, radius_of
-from pilu.baselines.interface import Answer, Learned, Method, Rows, Task
+from pilu.baselines.ball import (
+    check_radius,
+    largest_gradients,
+    projected_walk,
+    radius_of,
+    visible_noise,
+)
+from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.certify.sensitivities import contraction_between
 from pilu.laws.forecast import Predictions
 
@@ -52,11 +59,13 @@ class DescentToDelete(Method):
 
     @property
     def name(self) -> str:
-        """Descent-to-Delete."""
-        return "Descent-to-Delete"
+        """Descent-to-Delete, by a radius that was given."""
+        radius = "" if isinstance(self.radius, str) else f"radius {self.radius:g}"
+        return titled("Descent-to-Delete", radius)
 
     def fit(self, task: Task) -> Learned:
         """T projected steps without noise."""
+        task.check_regularised(self.name)
         radius, spectrum, T = radius_of(self.radius, task), task.spectrum, task.n_steps
         step = task.step_size
         inside = projected_walk(np.zeros_like(spectrum.cross), spectrum, step, T, radius)
@@ -66,6 +75,7 @@ class DescentToDelete(Method):
             K, retained = task.n_unlearn_steps, spectrum.without(task.X[rows], task.Y[rows])
             left = spectrum.basis @ projected_walk(inside, retained, step, K, radius)
             noise = distance_bound(task, radius, len(rows)) / mu * _UP
+            noise = visible_noise(noise, 1.0, radius)
 
             def predictions(points: Array) -> Predictions:
                 return Predictions(points @ left, noise**2 * np.sum(np.square(points), axis=1))
@@ -88,11 +98,6 @@ class DescentToDelete(Method):
 
 def distance_bound(task: Task, radius: float, n_rows: int) -> float:
     """Most that K steps after T with any `n_rows` rows can end up from T steps without them."""
-    if task.alpha == 0.0:
-        raise ValueError(
-            "alpha must be > 0 for Descent-to-Delete, got alpha=0.0: without strong convexity its "
-            "bound is infinite. Fit with a positive alpha."
-        )
     c = contraction_between(task.alpha, task.spectrum.largest, task.step_size)
     contracted = c**task.n_steps
     # eta (1 + c + ... + c^(T-1)) G, which is (1 - c^T) G / m for c = 1 - eta m

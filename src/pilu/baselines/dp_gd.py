@@ -20,7 +20,16 @@ from pilu.accounting.gaussian_steps import (
     renyi_epsilon,
     renyi_noise,
 )
-from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, without
+from pilu.baselines.interface import (
+    Answer,
+    Learned,
+    Method,
+    Rows,
+    Task,
+    row_norms,
+    titled,
+    without,
+)
 from pilu.baselines.quadratic import descended
 from pilu.dynamics.entropy import GaussianSource
 
@@ -60,8 +69,9 @@ class DPGD(Method):
 
     @property
     def name(self) -> str:
-        """DP-GD, by its accounting."""
-        return "DP-GD" if self.accounting == "gdp" else "DP-GD (Renyi)"
+        """DP-GD, by its accounting and a threshold that was given."""
+        threshold = "" if isinstance(self.clipping, str) else f"C = {self.clipping:g}"
+        return titled("DP-GD", "Renyi" if self.accounting == "renyi" else "", threshold)
 
     def fit(self, task: Task) -> Learned:
         """T clipped noisy steps on all rows."""
@@ -110,8 +120,7 @@ class DPGD(Method):
 
 def gradient_norms(theta: Array, X: Array, Y: Array) -> Array:
     """|grad l_j(theta)| of every row: |x_j| |x_j'theta - y_j|."""
-    residuals = np.linalg.norm(X @ theta - Y, axis=1)
-    return np.asarray(np.linalg.norm(X, axis=1) * residuals)
+    return row_norms(X) * row_norms(X @ theta - Y)
 
 
 def clipped_gradient(theta: Array, X: Array, Y: Array, limits: Array) -> Array:
@@ -120,14 +129,14 @@ def clipped_gradient(theta: Array, X: Array, Y: Array, limits: Array) -> Array:
     So clipping it is clipping the residual to C / |x_j|, the row's limit.
     """
     residuals = X @ theta - Y
-    norms = np.maximum(np.linalg.norm(residuals, axis=1), np.finfo(np.float64).tiny)
+    norms = np.maximum(row_norms(residuals), np.finfo(np.float64).tiny)
     return np.asarray(X.T @ (np.minimum(1.0, limits / norms)[:, None] * residuals))
 
 
 def residual_limits(X: Array, C: float) -> Array:
     """C / |x_j|, a hair less, so that rounding keeps every row's gradient within C."""
     with np.errstate(divide="ignore"):  # a row of zeros has no gradient to limit
-        return np.asarray(C * (1 - 1e-12) / np.linalg.norm(X, axis=1))
+        return np.asarray(C * (1 - 1e-12) / row_norms(X))
 
 
 def _walk(

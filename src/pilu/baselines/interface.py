@@ -13,10 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import column_or_1d
 
 from pilu._checks import complaint
 from pilu.certify.accountant import Request
-from pilu.dynamics.entropy import GaussianSource, SeededGaussian, SystemGaussian
+from pilu.dynamics.entropy import GaussianSource
 from pilu.dynamics.schedule import Schedule, Segment
 from pilu.estimators.requests import live_rows
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
@@ -32,6 +33,8 @@ __all__ = [
     "Rows",
     "Task",
     "point_mass",
+    "row_norms",
+    "titled",
     "without",
 ]
 
@@ -46,7 +49,8 @@ class Task:
 
     f(theta) = sum_j |x_j'theta - y_j|^2 / 2 + alpha |theta|^2 / 2, learned in `n_steps` steps from
     zero; `noise` is the Langevin methods' learning noise. X is n x p with the intercept's ones,
-    Y is n x d, one-hot for classes; `model` is the estimator that was fitted to them.
+    Y is n x d, one-hot for classes; `model` is the estimator that was fitted to them. With an
+    integer `random_state` nothing is private: claims speak of the same procedure with fresh noise.
     """
 
     model: Model
@@ -84,12 +88,13 @@ class Task:
             )
         fitted = clone(model).fit(X, y)
         target = fitted._target(epsilon, delta, n_unlearn_steps)
-        X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
-        Y = y[:, None] == fitted.classes_ if is_classifier(fitted) else y.reshape(len(y), -1)
+        X, Y = np.asarray(X, dtype=np.float64), np.asarray(y)
+        if is_classifier(fitted):
+            Y = column_or_1d(Y)[:, None] == fitted.classes_
         return cls(
             model=fitted,
             X=np.hstack([X, np.ones((len(X), 1))]) if model.fit_intercept else X,
-            Y=np.asarray(Y, dtype=np.float64),
+            Y=np.asarray(Y, dtype=np.float64).reshape(len(X), -1),
             alpha=float(model.alpha),
             n_steps=int(model.n_steps),
             noise=float(model.noise),
@@ -120,6 +125,11 @@ class Task:
         """A = X'X + alpha I in its eigenbasis, complete also where p > n."""
         return Spectrum.of_statistics(self.gram, self.cross, self.alpha)
 
+    @property
+    def eigenvalue_rounding(self) -> float:
+        """What an eigenvalue may be off by, in units of the largest."""
+        return float(8 * np.finfo(np.float64).eps * self.X.shape[1])
+
     @cached_property
     def law(self) -> IterateLaw:
         """The law of Algorithm A on all rows."""
@@ -129,11 +139,27 @@ class Task:
 
     def rows(self, rows: Any) -> Rows:
         """The rows of one request, checked: a row number, or a sequence of them."""
-        return live_rows(np.ones(self.n_rows, dtype=bool), rows)
+        found = live_rows(np.ones(self.n_rows, dtype=bool), rows)
+        emptied = is_classifier(self.model) & (self.Y[found].sum(axis=0) == self.Y.sum(axis=0))
+        if emptied.any():
+            name = self.model.classes_[emptied][0]
+            raise ValueError(
+                f"rows must leave at least one row of every class, got all rows of class {name!r}. "
+                "Its name would stay in the model, where no claim covers it: leave the class out."
+            )
+        return found
+
+    def check_regularised(self, name: str) -> None:
+        """Refuse alpha = 0, for methods whose proof needs strong convexity."""
+        if self.alpha == 0.0:
+            raise ValueError(
+                f"alpha must be > 0 for {name}, got alpha=0.0: without strong convexity its bound "
+                "is infinite. Fit with a positive alpha."
+            )
 
     def check_short_steps(self, name: str) -> None:
         """Refuse steps beyond 1/L, for methods whose proof ends there."""
-        if self.step_size * self.spectrum.largest > 1 + 1e-9:
+        if self.step_size * self.spectrum.largest > 1 + self.eigenvalue_rounding / 2:
             raise complaint(
                 "step_size",
                 f"at most 1/L = {1 / self.spectrum.largest:.6g} for {name}",
@@ -147,9 +173,7 @@ class Task:
 
     def gaussian(self, stream: int) -> GaussianSource:
         """Noise; 0 is the learning's stream, the others are the requests'."""
-        if self.random_state is None:
-            return SystemGaussian()
-        return SeededGaussian(int(self.random_state), stream)
+        return self.model._gaussian(stream)
 
     def langevin(self, **changes: Any) -> LangevinRidge:
         """An unfitted estimator for this task; the intercept is in X already."""
@@ -174,7 +198,9 @@ class Answer:
     epsilon, delta : float
         What the method claims for it; epsilon is inf where it claims nothing.
     certified : bool
-        Whether the claim is proved for the procedure as it was run.
+        Whether the claim is proved, given the constants that `guarantee` names. Step size,
+        thresholds and radii count as constants also where they were read off the data, as
+        everywhere in pilu.
     guarantee : str
         The claim in words, or why there is none.
     rows_touched : int
@@ -196,6 +222,15 @@ class Answer:
     noise: float = 0.0
     predictions: Callable[[Array], Predictions] | None = None
     details: Callable[[], Mapping[str, float]] = dict
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.theta).all() and np.isfinite(self.noise)):
+            raise ArithmeticError(
+                "the noise or the parameters have left the range of doubles. Ask for a larger "
+                "epsilon or delta, or choose other units."
+            )
+        if self.certified and not np.isfinite(self.epsilon):
+            raise ArithmeticError("an infinite epsilon certifies nothing; please report this.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +262,19 @@ class Method(Protocol):
 def without(task: Task, rows: Rows) -> tuple[Array, Array]:
     """X and Y without some rows."""
     return np.delete(task.X, rows, axis=0), np.delete(task.Y, rows, axis=0)
+
+
+def titled(name: str, *options: str) -> str:
+    """A method's name with what sets it apart."""
+    given = ", ".join(option for option in options if option)
+    return f"{name} ({given})" if given else name
+
+
+def row_norms(values: Array) -> Array:
+    """Norms of the rows, also where squares would underflow."""
+    scale = np.max(np.abs(values), axis=1, initial=0.0)
+    unit = values / np.where(scale > 0, scale, 1.0)[:, None]
+    return np.asarray(scale * np.linalg.norm(unit, axis=1))
 
 
 def point_mass(theta: Array) -> Callable[[Array], Predictions]:

@@ -3,9 +3,9 @@
 import copy
 from dataclasses import dataclass
 
-from pilu.baselines.interface import Answer, Learned, Method, Rows, Task
+from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.certify.accountant import Accountant
-from pilu.certify.registry import resolve_accountant
+from pilu.certify.registry import resolve_accountant, usual_options
 from pilu.laws.forecast import Forecast
 
 __all__ = ["Langevin"]
@@ -24,8 +24,11 @@ class Langevin(Method):
 
     @property
     def name(self) -> str:
-        """pilu, by its accountant."""
-        return f"pilu ({resolve_accountant(self.accountant).describe()['name']})"
+        """pilu, by its accountant and that one's options."""
+        given = resolve_accountant(self.accountant).describe()
+        usual = {"name": given["name"]} | usual_options(given["name"])
+        options = (f"{key} = {value}" for key, value in given.items() if value != usual.get(key))
+        return titled("pilu", given["name"], *options)
 
     def fit(self, task: Task) -> Learned:
         """Algorithm A."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._checks import check_flag
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, point_mass
 from pilu.baselines.quadratic import descended, leave_out, minimiser, retained_spectrum
 
@@ -36,6 +37,9 @@ class LeaveOneOut(Method):
     """
 
     converged: bool = True
+
+    def __post_init__(self) -> None:
+        check_flag("converged", self.converged)
 
     @property
     def name(self) -> str:

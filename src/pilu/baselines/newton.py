@@ -31,9 +31,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from pilu._checks import check_choice, check_integer, check_probability, check_real
-from pilu.baselines.interface import Answer, Learned, Method, Rows, Task
-from pilu.baselines.quadratic import descended, minimiser
+from pilu._checks import check_choice, check_flag, check_integer, check_probability, check_real
+from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
+from pilu.baselines.quadratic import check_conditioning, descended, minimiser
 from pilu.dynamics.spectral import decay, drift
 from pilu.laws.forecast import Predictions
 
@@ -48,9 +48,11 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+_SIGMA_GUO = 0.1  # the paper's
 HORIZONS = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)  # of the paper's table
 
 _UP = 1 + 1e-9
+_VISIBLE = 1e-6  # residual, in units of the perturbation, that is more than rounding
 
 
 @dataclass(frozen=True)
@@ -69,18 +71,21 @@ class NewtonStep(Method):
         minimiser there is no residual and both are 0.
     """
 
-    perturbation: float = 0.1
+    perturbation: float = _SIGMA_GUO
     converged: bool = True
     accounting: str = "bound"
 
     def __post_init__(self) -> None:
         check_real("perturbation", self.perturbation, above=0.0)
         check_choice("accounting", self.accounting, ("bound", "measured"))
+        check_flag("converged", self.converged)
 
     @property
     def name(self) -> str:
         """Newton step, by where it starts and how it is accounted for."""
-        return "Newton step" if self.converged else f"Newton step (T steps, {self.accounting})"
+        sigma = "" if self.perturbation == _SIGMA_GUO else f"perturbation {self.perturbation:g}"
+        start = [] if self.converged else ["T steps", self.accounting]
+        return titled("Newton step", *start, sigma)
 
     def fit(self, task: Task) -> Learned:
         """The minimiser of the perturbed objective, or T steps towards it."""
@@ -91,7 +96,7 @@ class NewtonStep(Method):
             q, theta = np.zeros(len(pull)), minimiser(spectrum, pull)
         else:
             task.check_short_steps(self.name)
-            q = np.maximum(decay(spectrum.eigenvalues, task.step_size, task.n_steps), 0.0)
+            q = decay(spectrum.eigenvalues, task.step_size, task.n_steps)
             theta = descended(spectrum, pull, task.step_size, task.n_steps)
 
         def respond(rows: Rows) -> Answer:
@@ -122,14 +127,23 @@ class NewtonStep(Method):
 
     def _claim(self, task: Task, residual: float) -> tuple[float, float, bool, str]:
         if self.converged:
+            if residual > _VISIBLE * self.perturbation:
+                raise ValueError(
+                    f"perturbation must be well above the rounding of the gradient, "
+                    f"{residual:.2g}, got perturbation={self.perturbation}. Use a larger one, or "
+                    "smaller units."
+                )
             same = "the law of the perturbed minimiser without the rows itself, up to rounding"
             return 0.0, 0.0, True, same
         if self.accounting == "measured":
             factor = math.sqrt(2 * math.log(1.5 / task.delta)) / self.perturbation
             seen = "none proved: from the residual of this one draw"
             return residual * factor, task.delta, False, seen
+        epsilon = certified_epsilon(task, self.perturbation)
+        if math.isinf(epsilon):
+            return epsilon, task.delta, False, "none: a direction has not been learned at all"
         against = "against the perturbed minimiser without the rows, in this direction"
-        return certified_epsilon(task, self.perturbation), task.delta, True, against
+        return epsilon, task.delta, True, against
 
 
 def certified_epsilon(task: Task, sigma: float) -> float:
@@ -138,15 +152,18 @@ def certified_epsilon(task: Task, sigma: float) -> float:
     The same for every request.
     """
     spectrum, eta, T, d = task.spectrum, task.step_size, task.n_steps, task.Y.shape[1]
-    # Eigenvalues as small as their rounding allows: the learning is no further than that.
-    margin = 8 * np.finfo(np.float64).eps * len(spectrum.cross) * spectrum.largest
-    a = np.maximum(spectrum.eigenvalues - margin, task.alpha)
-    q, moved = np.maximum(decay(a, eta, T), 0.0), np.minimum(a * drift(a, eta, T), 1.0)
-    pull = np.linalg.norm(spectrum.cross, axis=1) / sigma
+    # Eigenvalues as small as their rounding allows: the learning is no further than that. The
+    # rounding of the residual is a shift too, of at most eps |X| |Y| p and some.
+    rounding = task.eigenvalue_rounding
+    a = np.maximum(spectrum.eigenvalues - rounding * spectrum.largest, task.alpha)
+    q, moved = decay(a, eta, T), np.minimum(a * drift(a, eta, T), 1.0)
+    floor = rounding * float(np.linalg.norm(task.X) * np.linalg.norm(task.Y))
+    pull = (np.linalg.norm(spectrum.cross, axis=1) + floor) / sigma
     if not (moved > 0).all():  # a direction that has not moved tells the runs apart
         return math.inf
-    mean = float(np.sum(np.square(q * pull))) / 2 + d * float(np.sum(_shrinkage(q, moved)))
-    variance = float(np.sum(np.square(moved * q * pull)))
+    shift = q * pull + floor / sigma
+    mean = float(np.sum(np.square(shift))) / 2 + d * float(np.sum(_shrinkage(q, moved)))
+    variance = float(np.sum(np.square(moved * q * pull + floor / sigma)))
     variance += d / 2 * float(np.sum(np.square(q * (1 + moved))))
     return float((mean + math.sqrt(2 * math.log(1 / task.delta) * variance)) * _UP)
 
@@ -165,6 +182,7 @@ def residual_bound(task: Task, sigma: float, tail: float) -> float:
     L / m is not needed: |r| = |M^T (B - b)| has the rest as a bound.
     """
     check_probability("tail", tail)
+    task.check_short_steps("the paper's bound")
     check_real("alpha", task.alpha, above=0.0)
     contracted = float(decay(np.array(task.alpha), task.step_size, task.n_steps))
     total = float(np.linalg.norm(task.cross)) + _perturbation_bound(sigma, task, tail)
@@ -197,7 +215,7 @@ def residual_table(
     task: Task,
     rows: int | Sequence[int],
     *,
-    perturbation: float = 0.1,
+    perturbation: float = _SIGMA_GUO,
     horizons: Sequence[int] = HORIZONS,
 ) -> ResidualTable:
     """|grad L_b(theta_T^-; D')| for every T, without and with a perturbation [PILU, Table 3].
@@ -223,16 +241,17 @@ class _Removal:
     def __init__(self, task: Task, rows: Rows) -> None:
         self._X, self._Y = task.X[rows], task.Y[rows]
         self._share = len(rows) * task.alpha / task.n_rows  # the rows' part of the regulariser
-        self._H = task.gram - self._X.T @ self._X
+        self._H, self.cross = task.gram - self._X.T @ self._X, task.cross - self._X.T @ self._Y
         np.fill_diagonal(self._H, self._H.diagonal() + (task.alpha - self._share))
-        self.cross = task.cross - self._X.T @ self._Y
         try:
             self._factor = scipy.linalg.cho_factor(self._H)
+            # Rounding is that of X'X: what is subtracted from it may have been most of it.
+            norm = float(np.linalg.norm(task.gram, 1)) + task.alpha
+            reciprocal = scipy.linalg.lapack.dpocon(self._factor[0], norm)[0]
         except np.linalg.LinAlgError:
-            raise ValueError(
-                f"alpha must be large enough for the retained Hessian to be inverted, got "
-                f"alpha={task.alpha}. Pass a larger alpha."
-            ) from None
+            reciprocal = 0.0
+        condition = 1 / reciprocal if reciprocal > 0 else math.inf
+        check_conditioning(condition, len(self._H), task.alpha)
 
     def solve(self, right: Array) -> Array:
         """H'^{-1} times a matrix."""

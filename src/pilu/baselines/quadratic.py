@@ -1,5 +1,7 @@
 """Closed forms of ridge regression that several methods share, in the eigenbasis of all rows."""
 
+import math
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
@@ -8,11 +10,18 @@ from pilu.baselines.interface import Rows, Task, without
 from pilu.dynamics.spectral import drift
 from pilu.ridge.spectrum import Spectrum
 
-__all__ = ["descended", "leave_out", "left_out_residuals", "minimiser", "retained_spectrum"]
+__all__ = [
+    "check_conditioning",
+    "descended",
+    "leave_out",
+    "left_out_residuals",
+    "minimiser",
+    "retained_spectrum",
+]
 
 Array = NDArray[np.float64]
 
-_LEAST_GAP = 1e-8  # of I - H from singular
+_TOLERATED = 1e-5  # relative error of a solution, past which it is no longer "up to rounding"
 
 
 def descended(spectrum: Spectrum, cross: Array, step_size: float, n_steps: int) -> Array:
@@ -41,11 +50,9 @@ def left_out_residuals(task: Task, theta: Array, rows: Rows) -> Array:
     X, spectrum = task.X[rows], task.spectrum
     H = X @ minimiser(spectrum, spectrum.basis.T @ X.T)
     gap = np.eye(len(H)) - (H + H.T) / 2
-    if float(np.linalg.eigvalsh(gap)[0]) < _LEAST_GAP:
-        raise ValueError(
-            "rows must leave a well-posed problem, got rows of leverage 1 up to rounding: what is "
-            "left of it is lost. Use a larger alpha, or retrain."
-        )
+    least = max(float(np.linalg.eigvalsh(gap)[0]), 0.0)
+    condition = _condition(spectrum) / least if least > 0 else math.inf
+    check_conditioning(condition, len(spectrum.basis), task.alpha)
     return np.asarray(scipy.linalg.solve(gap, X @ theta - task.Y[rows], assume_a="sym"))
 
 
@@ -55,11 +62,22 @@ def retained_spectrum(task: Task, rows: Rows) -> Spectrum:
     return Spectrum.of_statistics(X.T @ X, X.T @ Y, task.alpha)
 
 
-def _divided(spectrum: Spectrum, coordinates: Array) -> Array:
-    a = spectrum.eigenvalues
-    if float(np.min(a)) <= np.finfo(np.float64).eps * len(a) * float(np.max(a)):
+def check_conditioning(condition: float, size: int, alpha: float) -> None:
+    """Refuse linear systems whose solution rounding may spoil."""
+    if not size * np.finfo(np.float64).eps * condition < _TOLERATED:
         raise ValueError(
-            f"alpha must be large enough for X'X + alpha I to be inverted, got "
-            f"alpha={spectrum.alpha}. The features are linearly dependent: pass a larger alpha."
+            f"alpha must be large enough for the problem, and what is left of it, to be solved to "
+            f"five digits, got alpha={alpha} for a condition of {condition:.1g}. Some features are "
+            "linearly dependent, or rest on the requested rows alone: pass a larger alpha, or "
+            "retrain."
         )
-    return np.asarray(coordinates / a[:, None])
+
+
+def _condition(spectrum: Spectrum) -> float:
+    least = float(np.min(spectrum.eigenvalues))
+    return spectrum.largest / least if least > 0 else math.inf
+
+
+def _divided(spectrum: Spectrum, coordinates: Array) -> Array:
+    check_conditioning(_condition(spectrum), len(spectrum.basis), spectrum.alpha)
+    return np.asarray(coordinates / spectrum.eigenvalues[:, None])

@@ -6,6 +6,7 @@ the paper's Theorem 1 for the worst row, with learning as it is: what pilu would
 not tell rows apart.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,9 +14,16 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_choice
 from pilu.accounting.langevin_renyi import NoisyChain
-from pilu.baselines.ball import check_radius, largest_gradients, projected_walk, radius_of
-from pilu.baselines.interface import Answer, Learned, Method, Rows, Task
+from pilu.baselines.ball import (
+    check_radius,
+    largest_gradients,
+    projected_walk,
+    radius_of,
+    visible_noise,
+)
+from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.certify.accountant import Target
+from pilu.certify.floor import noise_floor
 from pilu.certify.theorem import Theorem
 from pilu.dynamics.schedule import Segment
 from pilu.dynamics.spectral import draw_after
@@ -50,8 +58,11 @@ class UniformLangevin(Method):
 
     @property
     def name(self) -> str:
-        """Uniform Langevin, by its accounting."""
-        return "uniform Langevin" if self.accounting == "gdp" else "uniform Langevin (Renyi)"
+        """Uniform Langevin, by its accounting and a radius that was given."""
+        if self.accounting == "gdp":
+            return "uniform Langevin"
+        radius = "" if isinstance(self.radius, str) else f"radius {self.radius:g}"
+        return titled("uniform Langevin", "Renyi", radius)
 
     def fit(self, task: Task) -> Learned:
         """Algorithm A, or its projected form with the noise that any row needs."""
@@ -61,12 +72,11 @@ class UniformLangevin(Method):
         spectrum, eta, law = task.spectrum, task.step_size, task.law
         learning, K = law.schedule.segments[0], task.n_unlearn_steps
         theta = draw_after(law.start, spectrum, eta, learning, task.gaussian(0))
-        noises = {1: worst_row_noise(task, 1)}  # by the number of rows in a request
+        noise_of_one = worst_row_noise(task, 1)
 
         def respond(rows: Rows) -> Answer:
-            if len(rows) not in noises:
-                noises[len(rows)] = worst_row_noise(task, len(rows))
-            noise, request = noises[len(rows)], task.request(rows)
+            noise = noise_of_one if len(rows) == 1 else worst_row_noise(task, len(rows))
+            request = task.request(rows)
             retained = spectrum.without(request.X, request.Y)
             return Answer(
                 draw_after(theta, retained, eta, Segment(K, noise), task.gaussian(1)),
@@ -84,10 +94,12 @@ class UniformLangevin(Method):
         return Learned(task, theta, respond)
 
     def _fit_renyi(self, task: Task) -> Learned:
+        task.check_regularised(self.name)
         task.check_short_steps(self.name)
         radius, spectrum, T = radius_of(self.radius, task), task.spectrum, task.n_steps
-        noise = self._chain(task, radius, 1).noise(task.epsilon, task.delta)
         start, eta = np.zeros_like(spectrum.cross), task.step_size
+        noise = self._chain(task, radius, 1).noise(task.epsilon, task.delta)
+        noise = visible_noise(noise, math.sqrt(2 * eta), radius)
         inside = projected_walk(start, spectrum, eta, T, radius, noise, task.gaussian(0))
 
         def respond(rows: Rows) -> Answer:
@@ -96,7 +108,7 @@ class UniformLangevin(Method):
             epsilon = self._chain(task, radius, len(rows)).epsilon(noise, task.delta)
             return Answer(
                 np.asarray(spectrum.basis @ left),
-                min(epsilon, task.epsilon) if len(rows) == 1 else epsilon,
+                epsilon,
                 task.delta,
                 certified=True,
                 guarantee=f"against a run without the rows, given the radius {radius:.4g}"
@@ -120,10 +132,12 @@ class UniformLangevin(Method):
 
 def worst_row_noise(task: Task, n_rows: int) -> float:
     """The noise that certifies the target for any request of `n_rows` rows, by Theorem 1."""
+    task.check_regularised("uniform Langevin")
     target = Target(task.epsilon, task.delta, task.n_unlearn_steps)
     size = max(1, _BLOCK // (16 * task.n_steps))
     blocks = (
         task.request(np.arange(start, min(start + size, task.n_rows)))
         for start in range(0, task.n_rows, size)
     )
-    return Theorem().calibrate_any(task.law, blocks, target, n_rows)
+    noise = Theorem().calibrate_any(task.law, blocks, target, n_rows)
+    return max(noise, noise_floor(task.law)) if noise > 0 else noise

@@ -108,7 +108,7 @@ class Theorem:
             )
         chain = sensitivities_of(law)
         parts = (self._calibrate_block(law, chain, rows, target, group_size) for rows in blocks)
-        return max(float(np.max(noise)) for noise, _ in parts)
+        return float(np.max([np.max(noise) for noise, _ in parts]))
 
     def _calibrate_block(
         self, law: Law, chain: Sensitivities, rows: Request, target: Target, parts: int = 1

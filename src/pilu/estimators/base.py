@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pilu._checks import as_numbers, check_choice, check_integer, check_real, complaint
+from pilu._checks import as_numbers, check_choice, check_flag, check_integer, check_real, complaint
 from pilu.dynamics.chain import SOLVERS, Chain, Problem
 from pilu.dynamics.entropy import GaussianSource, SeededGaussian, SystemGaussian
 from pilu.dynamics.schedule import Segment
@@ -155,8 +155,7 @@ class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type:
                 least=1,
                 remedy="batch_size=None takes all rows at every step.",
             )
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise complaint("fit_intercept", "True or False", self.fit_intercept)
+        check_flag("fit_intercept", self.fit_intercept)
         check_choice("solver", self.solver, tuple(SOLVERS))
         if self.random_state is not None:
             check_integer(

@@ -19,7 +19,7 @@ from pilu.estimators.quote import Quote
 from pilu.estimators.requests import live_rows
 from pilu.estimators.utility import Validation, predict_utility, timed
 
-__all__ = ["QuotingMixin"]
+__all__ = ["QuotingMixin", "is_many"]
 
 Array = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ class QuotingMixin(FittedMixin):
             found = [np.array([r]) for r in np.flatnonzero(live)]
             noise, reached = self._quote_all(target, judge, n_jobs)
         else:
-            listed = list(requests) if _is_many(requests) else [requests]
+            listed = list(requests) if is_many(requests) else [requests]
             found = [live_rows(live, request) for request in listed]
             noise, reached, seconds = self._quote_each(found, target, judge)
         utility = None
@@ -176,7 +176,8 @@ class QuotingMixin(FittedMixin):
         )
 
 
-def _is_many(requests: Any) -> TypeGuard[Iterable[Any]]:
+def is_many(requests: Any) -> TypeGuard[Iterable[Any]]:
+    """Whether these are several requests rather than one row number."""
     if isinstance(requests, np.ndarray):
         return requests.ndim > 0
     return isinstance(requests, Iterable) and not isinstance(requests, str)

@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from pilu._checks import check_choice, complaint
+from pilu._checks import check_choice, check_flag
 from pilu.certify.accountant import Accountant
 from pilu.certify.certificate import Certificate
 from pilu.estimators.base import LangevinRidgeBase
@@ -178,9 +178,7 @@ class LangevinRidgeClassifier(ClassifierMixin, LangevinRidgeBase):  # type: igno
         """
         check_is_fitted(self)
         check_choice("method", method, ("langevin", "redraw"))
-        if not isinstance(keep_empty_classes, bool | np.bool_):
-            raise complaint("keep_empty_classes", "True or False", keep_empty_classes)
-        if not keep_empty_classes:
+        if not check_flag("keep_empty_classes", keep_empty_classes):
             found = self._find(rows, ids, subject, nobody=method == "redraw")
             self._check_classes_survive(found)
         return super().unlearn(
