@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo compare test test-slow bench bench-quick bench-growth lint types clean
+.PHONY: demo compare audit cifar10 cifar10-quick test test-slow bench bench-quick bench-growth lint types clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -14,6 +14,15 @@ demo: .venv/ready
 
 compare: .venv/ready
 	$(BIN)/python examples/compare.py --out compare-output
+
+audit: .venv/ready
+	$(BIN)/python examples/audit.py --out audit-output
+
+cifar10-quick: .venv/ready
+	$(BIN)/python -m experiments.cifar10 --quick
+
+cifar10: .venv/ready
+	$(BIN)/python -m experiments.cifar10 --hour
 
 test: .venv/ready lint types
 	$(BIN)/python -m pytest
@@ -38,4 +47,4 @@ types: .venv/ready
 	$(BIN)/mypy
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build demo-output compare-output bench-output
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build demo-output compare-output audit-output bench-output

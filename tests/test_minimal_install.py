@@ -8,7 +8,7 @@ import sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"pandas", "matplotlib", "mpmath", "hypothesis", "pytest"}:
+        if name.split(".")[0] in {"pandas", "matplotlib", "mpmath", "torch", "pytest"}:
             raise ImportError(f"{name} is not installed")
 
 sys.meta_path.insert(0, Absent())
@@ -26,7 +26,11 @@ def picture():
     from pilu.plotting import plot_comparison
     plot_comparison(None)
 
-for call in (quote.to_frame, frame, picture):
+def network():
+    import pilu.auditing.network
+
+pilu.auditing.audit(rng.normal(size=(20, 2)), rng.normal(size=(20, 2)), delta=0.1)
+for call in (quote.to_frame, frame, picture, network):
     try:
         call()
     except ImportError as error:
@@ -39,9 +43,11 @@ def test_core_without_extras():
         [sys.executable, "-W", "error", "-c", PROGRAM], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
-    to_frame, compare, picture = run.stdout.splitlines()
+    to_frame, compare, picture, network = run.stdout.splitlines()
     assert to_frame.startswith("Quote.to_frame needs pandas")
     assert compare.startswith("compare needs pandas")
     assert 'pip install "pilu[pandas]"' in compare
     assert picture.startswith("plot_comparison needs matplotlib")
     assert 'pip install "pilu[plot]"' in picture
+    assert network.startswith("pilu.auditing.network needs torch")
+    assert 'pip install "pilu[torch]"' in network

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pilu import accounting, baselines
+    from pilu import accounting, auditing, baselines, datasets, plotting
     from pilu.baselines.comparison import compare
     from pilu.certify.certificate import Certificate
     from pilu.certify.exact import Exact
@@ -41,8 +41,11 @@ __all__ = [
     "Theorem",
     "Utility",
     "accounting",
+    "auditing",
     "baselines",
     "compare",
+    "datasets",
+    "plotting",
     "verify",
 ]
 
@@ -64,6 +67,8 @@ _HOME = {
     "verify": "certify.verify",
 }
 
+_ROOMS = ("accounting", "auditing", "baselines", "datasets", "plotting")
+
 try:
     __version__ = version("pilu")
 except PackageNotFoundError:  # run from a source tree that is not installed
@@ -71,7 +76,7 @@ except PackageNotFoundError:  # run from a source tree that is not installed
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("accounting", "baselines"):
+    if name in _ROOMS:
         return import_module(f"pilu.{name}")
     if name in _HOME:
         found = globals()[name] = getattr(import_module(f"pilu.{_HOME[name]}"), name)

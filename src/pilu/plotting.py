@@ -7,7 +7,7 @@ import numpy as np
 
 from pilu.exceptions import MissingExtra
 
-__all__ = ["plot_comparison"]
+__all__ = ["plot_audit", "plot_comparison"]
 
 _CERTIFIED, _OPEN = "#2f6690", "#b0563b"
 _MARKERS = "osD^v<>P"
@@ -30,12 +30,7 @@ def plot_comparison(frame: Any, *, title: str = "", axes: Any = None) -> Any:
     -------
     figure : matplotlib.figure.Figure
     """
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        raise MissingExtra(
-            'plot_comparison needs matplotlib. Install it with: pip install "pilu[plot]"'
-        ) from None
+    pyplot = _pyplot("plot_comparison")
     methods = list(dict.fromkeys(frame["method"]))
     if axes is None:
         height = 1.4 + 0.3 * len(methods)
@@ -87,6 +82,88 @@ def plot_comparison(frame: Any, *, title: str = "", axes: Any = None) -> Any:
     if title:
         errors.set_title(title, loc="left", fontsize="medium", fontweight="bold")
     return errors.figure
+
+
+def plot_audit(
+    audit: Any,
+    *,
+    certificate: Any = None,
+    exact: Any = None,
+    title: str = "",
+    axes: Any = None,
+) -> Any:
+    """Draw trade-off curves in one frame: what is certified, what is true, what an audit found.
+
+    Rates of false alarms and of misses; the diagonal is guessing, and further below is easier to
+    tell apart. Below the certificate's curve no test whatsoever can come.
+
+    Parameters
+    ----------
+    audit : pilu.auditing.Audit
+    certificate : pilu.Certificate, optional
+        Drawn as the region that its epsilon and delta allow.
+    exact : pilu.accounting.GaussianPair, optional
+        `RidgeRuns.pair`: the best test's curve.
+    title : str
+    axes : matplotlib axes, optional
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+    """
+    pyplot = _pyplot("plot_audit")
+    if axes is None:
+        _, axes = pyplot.subplots(figsize=(5.4, 5.0), layout="constrained")
+    alpha = np.linspace(0.0, 1.0, 201)
+    axes.plot(alpha, 1 - alpha, color="0.6", linewidth=1, linestyle=":", label="guessing")
+    if certificate is not None:
+        epsilon, delta = certificate.epsilon, certificate.delta
+        allowed = np.maximum(1 - delta - np.exp(epsilon) * alpha, 0.0)
+        reverse = certificate.scope["reverse_delta"]  # with the two runs exchanged, where it holds
+        if reverse is not None:
+            allowed = np.maximum(allowed, np.exp(-epsilon) * (1 - reverse - alpha))
+        axes.fill_between(alpha, allowed, color="0.92", zorder=0)
+        label = f"certified: epsilon {epsilon:.3g}, delta {delta:.2g}"
+        axes.plot(alpha, allowed, color="0.35", linewidth=1.2, label=label)
+    if exact is not None:
+        axes.plot(alpha, _best_curve(exact, alpha), color=_CERTIFIED, label="best test, exactly")
+    axes.step(
+        audit.alpha,
+        audit.beta,
+        where="post",
+        color=_OPEN,
+        linewidth=1.2,
+        label=f"audit by {audit.distinguisher}, {audit.n_unlearned} + {audit.n_retrained} runs",
+    )
+    proved = f"proved: mu >= {audit.mu_lower:.2f}, epsilon >= {audit.epsilon_lower:.2f}"
+    axes.plot([], [], " ", label=f"{proved} ({audit.confidence:.0%})")
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes.set_xlabel("false alarms (retrained called unlearned)")
+    axes.set_ylabel("misses (unlearned called retrained)")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper right", fontsize="small", frameon=False)
+    if title:
+        axes.set_title(title, loc="left", fontsize="medium", fontweight="bold")
+    return axes.figure
+
+
+def _best_curve(pair: Any, alpha: Any) -> Any:
+    """The trade-off curve of two Gaussians, as the envelope of the lines that its deltas allow."""
+    best, other = np.zeros_like(alpha), pair.reversed()
+    for epsilon in np.concatenate([[0.0], np.geomspace(1e-2, 30.0, 60)]):
+        best = np.maximum(best, 1 - pair.delta(epsilon) - np.exp(epsilon) * alpha)
+        best = np.maximum(best, np.exp(-epsilon) * (1 - other.delta(epsilon) - alpha))
+    return best
+
+
+def _pyplot(name: str) -> Any:
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise MissingExtra(
+            f'{name} needs matplotlib. Install it with: pip install "pilu[plot]"'
+        ) from None
+    return pyplot
 
 
 def _claim(answers: Any) -> str:

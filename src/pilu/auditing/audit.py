@@ -1,0 +1,257 @@
+"""An audit: how well can unlearned and retrained models be told apart?
+
+Two kinds of numbers that must not be confused. Estimates, as the paper reports them: the trade-off
+curve, AUC, a fitted mu and its epsilon, from cross-fitted scores of all runs. And bounds: some of
+the runs train the distinguisher and choose thresholds, the errors on the others are counted
+(`bounds.py`). An estimate may be above or below the truth; a bound is below it with the stated
+confidence, each of the three by itself.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pilu._checks import check_integer, check_probability, complaint
+from pilu._progress import progress_bar
+from pilu.accounting.gdp import epsilon_from_mu
+from pilu.auditing.bounds import Counts, most_provable, runs_needed
+from pilu.auditing.distinguishers import (
+    Distinguisher,
+    cross_scores,
+    resolve_distinguisher,
+)
+from pilu.auditing.tradeoff import fit_mu, trade_off
+
+__all__ = ["Audit", "audit"]
+
+Array = NDArray[np.float64]
+Runs = ArrayLike | Callable[[int], ArrayLike]
+
+_MOST_TRAINING = 2000  # runs of a kind that train a distinguisher, however many there are
+_STRICTER = 100.0
+_MOST_CHOOSING = 500  # the same where its score is known and only thresholds are chosen
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an audit has found.
+
+    Attributes
+    ----------
+    auc, alpha, beta : float, array, array
+        Area under the ROC and trade-off curve of cross-fitted scores. Estimates.
+    mu_hat, fit_error, epsilon_hat : float
+        The Gaussian parameter fitted to the curve, the mean squared error of the fit, and its
+        epsilon at `delta`. Estimates, as in the paper.
+    mu_lower, epsilon_lower, epsilon_lower_reverse : float
+        Bounds: whoever claims less for the two laws is wrong, with the stated confidence (each
+        of the three by itself). `epsilon_lower` is for the direction of Definition 1, reverse with
+        the two kinds exchanged.
+    mu_provable, epsilon_provable : float
+        What the runs that were counted could have proved at most, without a single error.
+    delta, confidence : float
+    n_unlearned, n_retrained : int
+        Runs of each kind.
+    n_counted : int
+        Of each kind, those on which errors were counted; the others trained the distinguisher.
+    distinguisher : str
+    """
+
+    auc: float
+    alpha: Array
+    beta: Array
+    mu_hat: float
+    fit_error: float
+    epsilon_hat: float
+    mu_lower: float
+    epsilon_lower: float
+    epsilon_lower_reverse: float
+    mu_provable: float
+    epsilon_provable: float
+    delta: float
+    confidence: float
+    n_unlearned: int
+    n_retrained: int
+    n_counted: int
+    distinguisher: str
+
+    def __post_init__(self) -> None:
+        for array in (self.alpha, self.beta):
+            array.setflags(write=False)
+
+
+def audit(
+    unlearned: Runs,
+    retrained: Runs,
+    *,
+    delta: float,
+    confidence: float = 0.95,
+    seed: int | None = None,
+    distinguisher: str | Distinguisher = "logistic",
+    n_runs: int | None = None,
+) -> Audit:
+    """Tell unlearned from retrained models.
+
+    Parameters
+    ----------
+    unlearned, retrained : array of shape (n_runs, n_features), or function
+        Outputs of independent runs (parameters, logits on a probe set, ...), or a function that
+        carries out one run for a seed and returns its outputs.
+    delta : float in (0, 1)
+    confidence : float in (0, 1)
+        Of each lower bound.
+    seed : int, optional
+        For the split, the folds, the distinguisher and the runs; None takes a fresh one.
+    distinguisher : {"logistic", "mlp"} or object
+    n_runs : int, optional
+        Runs of each kind, where functions are given.
+
+    Returns
+    -------
+    audit : Audit
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> found = audit(rng.normal(2, 1, (500, 1)), rng.normal(0, 1, (500, 1)), delta=1e-3, seed=0)
+    >>> found.mu_lower < 2.0
+    True
+    """
+    check_probability("delta", delta)
+    check_probability("confidence", confidence)
+    judge = resolve_distinguisher(distinguisher)
+    if seed is None:
+        seed = int(np.random.SeedSequence().generate_state(1)[0])
+    seed = check_integer("seed", seed, least=0)
+    streams = [np.random.SeedSequence(seed, spawn_key=(k,)) for k in range(3)]
+    P = _outputs("unlearned", unlearned, n_runs, streams[0])
+    Q = _outputs("retrained", retrained, n_runs, streams[1])
+    if P.shape[1] != Q.shape[1]:
+        raise ValueError(
+            "unlearned and retrained must have as many features, got "
+            f"{P.shape[1]} and {Q.shape[1]}."
+        )
+    _check_number(P, Q, confidence)
+    curve = trade_off(*_told_apart(cross_scores(judge, P, Q, seed)))
+    mu_hat, fit_error = fit_mu(curve, min(len(P), len(Q)))
+    rng = np.random.default_rng(streams[2])
+    mu, forward, reverse, counted = _lower_bounds(judge, P, Q, delta, confidence, seed, rng)
+    provable = most_provable(counted, delta, confidence)
+    return Audit(
+        auc=curve.auc,
+        alpha=curve.alpha,
+        beta=curve.beta,
+        mu_hat=mu_hat,
+        fit_error=fit_error,
+        epsilon_hat=float(epsilon_from_mu(mu_hat, delta)) if mu_hat > 0 else 0.0,
+        mu_lower=mu,
+        epsilon_lower=forward,
+        epsilon_lower_reverse=reverse,
+        mu_provable=provable[0],
+        epsilon_provable=provable[1],
+        delta=delta,
+        confidence=confidence,
+        n_unlearned=len(P),
+        n_retrained=len(Q),
+        n_counted=counted,
+        distinguisher=judge.name,
+    )
+
+
+def _lower_bounds(
+    judge: Distinguisher,
+    P: Array,
+    Q: Array,
+    delta: float,
+    confidence: float,
+    seed: int,
+    rng: np.random.Generator,
+) -> tuple[float, float, float, int]:
+    P, Q = rng.permutation(P), rng.permutation(Q)
+    most = _MOST_TRAINING if judge.learns else _MOST_CHOOSING
+    apart = min(len(P) // 2, len(Q) // 2, most)
+    score = judge.fit(P[:apart], Q[:apart], seed)
+    chosen = _told_apart(cross_scores(judge, P[:apart], Q[:apart], seed))
+    tests = score(P[apart:]), score(Q[apart:])
+    sizes = len(Q) - apart, len(P) - apart
+
+    def bound(value: Callable[[Counts, float], Array]) -> float:
+        strict = 1 - (1 - confidence) / _STRICTER  # so that no rate small by chance is chosen
+        threshold = _best_threshold(*chosen, lambda counts: value(counts, strict))
+        errors = Counts(
+            int(np.sum(tests[1] > threshold)),
+            sizes[0],
+            int(np.sum(tests[0] <= threshold)),
+            sizes[1],
+        )
+        return float(value(errors, confidence))
+
+    return (
+        bound(lambda counts, level: counts.mu(level)),
+        bound(lambda counts, level: counts.epsilon(level, delta)),
+        bound(lambda counts, level: counts.epsilon_reverse(level, delta)),
+        min(sizes),
+    )
+
+
+def _best_threshold(unlearned: Array, retrained: Array, value: Callable[[Counts], Array]) -> float:
+    """The threshold by which these runs would prove most."""
+    scores = np.unique(np.concatenate([unlearned, retrained]))
+    thresholds = (scores[1:] + scores[:-1]) / 2
+    alarms = len(retrained) - np.searchsorted(np.sort(retrained), thresholds, side="right")
+    misses = np.searchsorted(np.sort(unlearned), thresholds, side="right")
+    found = value(Counts(alarms, len(retrained), misses, len(unlearned)))
+    best = np.flatnonzero(found >= np.max(found))
+    return float(thresholds[best[len(best) // 2]])  # the middle of a plateau
+
+
+def _told_apart(scores: tuple[Array, Array]) -> tuple[Array, Array]:
+    both = np.concatenate(scores)
+    if not np.isfinite(both).all():
+        raise ValueError("the distinguisher's scores must be finite. Use another distinguisher.")
+    if np.ptp(both) == 0.0:
+        raise ValueError(
+            "the distinguisher must give more than one score, got the same for every run. The "
+            "outputs may be constant; use other outputs or another distinguisher."
+        )
+    return scores
+
+
+def _outputs(name: str, given: Any, n_runs: int | None, stream: np.random.SeedSequence) -> Array:
+    if callable(given):
+        if n_runs is None:
+            raise ValueError(f"n_runs must be given where {name} is a function.")
+        seeds = stream.generate_state(check_integer("n_runs", n_runs, least=1), np.uint64)
+        with progress_bar(n_runs, what=f"{name} runs", unit="run") as bar:
+            found = []
+            for seed in seeds:
+                found.append(np.ravel(np.asarray(given(int(seed)), dtype=np.float64)))
+                bar.update()
+        if len({len(run) for run in found}) > 1:
+            raise ValueError(f"{name} must give as many outputs for every seed.")
+        given = found
+    outputs = np.asarray(given, dtype=np.float64)
+    if outputs.ndim != 2 or outputs.shape[1] == 0:
+        raise complaint(name, "an array of shape (n_runs, n_features)", outputs.shape)
+    if not np.isfinite(outputs).all():
+        wrong = np.argwhere(~np.isfinite(outputs))[0]
+        value = float(outputs[tuple(wrong)])
+        raise complaint(
+            name, f"finite, in run {wrong[0]} too", value, "Leave diverged runs out of both kinds."
+        )
+    return outputs
+
+
+def _check_number(P: Array, Q: Array, confidence: float) -> None:
+    needed = 2 * runs_needed(confidence)
+    for name, outputs in (("unlearned", P), ("retrained", Q)):
+        if len(outputs) < needed:
+            raise ValueError(
+                f"{name} must have at least {needed} runs for confidence={confidence}, got "
+                f"{len(outputs)}: with fewer, nothing could be proved even without an error. About "
+                f"{10 * needed} are needed to prove much."
+            )

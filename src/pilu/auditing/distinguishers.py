@@ -1,0 +1,149 @@
+"""Distinguishers: from runs of two kinds to a score that is higher for the first kind.
+
+They are learned from some runs and applied to others, never to those that they have seen.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from pilu._checks import check_integer, complaint
+
+__all__ = ["MLP", "Distinguisher", "Known", "Logistic", "cross_scores", "resolve_distinguisher"]
+
+Array = NDArray[np.float64]
+Score = Callable[[Array], Array]
+
+_FOLDS = 5
+
+
+class Distinguisher(Protocol):
+    """A way to tell runs apart."""
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        ...
+
+    @property
+    def learns(self) -> bool:
+        """Whether the score depends on the runs."""
+        ...
+
+    def fit(self, unlearned: Array, retrained: Array, seed: int) -> Score:
+        """A score, higher for unlearned runs."""
+        ...
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Logistic regression on standardised outputs."""
+
+    C: float = 1.0
+    name: str = "logistic"
+    learns: bool = True
+
+    def fit(self, unlearned: Array, retrained: Array, seed: int) -> Score:
+        """Maximum likelihood with scikit-learn's l2 penalty 1/C."""
+        pipeline = _fitted(LogisticRegression(C=self.C, max_iter=2000), unlearned, retrained)
+        return lambda outputs: np.asarray(pipeline.decision_function(outputs))
+
+
+@dataclass(frozen=True)
+class MLP:
+    """Two hidden layers with Tanh activations on standardised outputs."""
+
+    width: int = 32
+    l2: float = 1e-2
+    name: str = "mlp"
+    learns: bool = True
+
+    def fit(self, unlearned: Array, retrained: Array, seed: int) -> Score:
+        """By L-BFGS, which needs no tuning at this size."""
+        width = check_integer("width", self.width, least=1)
+        network = MLPClassifier(
+            (width, width),
+            activation="tanh",
+            solver="lbfgs",
+            alpha=self.l2,
+            max_iter=200,
+            random_state=seed % 2**32,
+        )
+        pipeline = _fitted(network, unlearned, retrained)
+
+        def log_odds(outputs: Array) -> Array:
+            # Before the last activation: probabilities saturate, and ties are lost thresholds.
+            signal = pipeline[:-1].transform(outputs)
+            layers = list(zip(network.coefs_, network.intercepts_, strict=True))
+            for weight, bias in layers[:-1]:
+                signal = np.tanh(signal @ weight + bias)
+            weight, bias = layers[-1]
+            return np.asarray((signal @ weight + bias)[:, 0])
+
+        return log_odds
+
+
+@dataclass(frozen=True)
+class Known:
+    """A score that was known beforehand, a likelihood ratio say."""
+
+    score: Score
+    name: str = "known"
+    learns: bool = False
+
+    def fit(self, unlearned: Array, retrained: Array, seed: int) -> Score:
+        """The score itself."""
+        return self.score
+
+
+_BY_NAME: dict[str, Distinguisher] = {"logistic": Logistic(), "mlp": MLP()}
+
+
+def resolve_distinguisher(distinguisher: "str | Distinguisher") -> Distinguisher:
+    """A distinguisher given by name or as an object."""
+    if isinstance(distinguisher, str) and distinguisher in _BY_NAME:
+        return _BY_NAME[distinguisher]
+    if not isinstance(distinguisher, str | type) and hasattr(distinguisher, "fit"):
+        return distinguisher
+    names = ", ".join(map(repr, _BY_NAME))
+    raise complaint("distinguisher", f"one of {names} or an object with fit", distinguisher)
+
+
+def cross_scores(
+    distinguisher: Distinguisher, unlearned: Array, retrained: Array, seed: int
+) -> tuple[Array, Array]:
+    """Scores of all runs, each by a distinguisher that was learned from the others."""
+    if not distinguisher.learns:
+        score = distinguisher.fit(unlearned, retrained, seed)
+        return score(unlearned), score(retrained)
+    runs = np.concatenate([unlearned, retrained])
+    kinds = np.repeat([1, 0], [len(unlearned), len(retrained)])
+    folds = min(_FOLDS, len(unlearned), len(retrained))
+    scores = np.empty(len(runs))
+    splits = StratifiedKFold(folds, shuffle=True, random_state=seed % 2**32)
+    for known, left in splits.split(runs, kinds):
+        seen, kind = runs[known], kinds[known]
+        score = distinguisher.fit(seen[kind == 1], seen[kind == 0], seed)
+        scores[left] = score(runs[left])
+    return scores[kinds == 1], scores[kinds == 0]
+
+
+def _fitted(classifier: Any, unlearned: Array, retrained: Array) -> Any:
+    pipeline = make_pipeline(StandardScaler(), classifier)
+    kinds = np.repeat([1, 0], [len(unlearned), len(retrained)])
+    with warnings.catch_warnings():  # a distinguisher that could be a little better is still valid
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        with threadpool_limits(1):  # matrices this small are slower on several threads
+            pipeline.fit(np.concatenate([unlearned, retrained]), kinds)
+    return pipeline

@@ -1,0 +1,44 @@
+"""docs/auditing.md: its example runs, and its numbers are what the code gives."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pilu.auditing import most_provable
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "auditing.md").read_text()
+
+
+def test_the_example_runs(capsys):
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.S):
+        exec(compile(block, "auditing.md", "exec"), names)
+    found = names["found"]
+    assert found.mu_lower <= 1.0 <= 1.2 * found.mu_hat
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+def test_what_runs_can_prove():
+    mu, epsilon = most_provable(100, 1 / 500)
+    assert f"prove mu >= {mu:.1f} and epsilon >= {epsilon:.1f} (delta = 1/500)" in PAGE
+    assert f"10,000 runs reach epsilon {most_provable(10_000, 1 / 500)[1]:.0f}" in PAGE
+
+
+def test_the_studys_table_is_the_stored_one():
+    table = pd.read_csv(ROOT / "experiments" / "results" / "cifar10_hour.csv")
+    lines = [line.strip("| ").split(" | ") for line in PAGE.splitlines() if line.startswith("| ")]
+    rows = {cells[0]: cells[1:] for cells in lines}
+    for row, some in table.groupby("row"):
+        by = some.set_index("distinguisher")
+        norm, *cells = rows[str(row)]
+        assert float(norm) == pytest.approx(by["gradient_norm"].iloc[0], abs=0.06)
+        written = [float(cell) for cell in cells]
+        expected = [
+            by.loc[kind, column]
+            for column in ("auc", "mu_hat", "epsilon_hat", "mu_lower")
+            for kind in ("linear", "non-linear")
+        ]
+        assert written == pytest.approx(expected, abs=0.006)
