@@ -66,7 +66,7 @@ def audit_all(config: Config, runs: Path, out: Path) -> None:
                     "mu_lower": found.mu_lower,
                     "epsilon_lower": found.epsilon_lower,
                     "epsilon_lower_reverse": found.epsilon_lower_reverse,
-                    "counted": found.n_counted,
+                    "counted": min(found.n_counted),
                     "mu_provable": found.mu_provable,
                     "epsilon_provable": found.epsilon_provable,
                 }

@@ -42,7 +42,7 @@ def folder_of(config: Config, root: Path) -> Path:
 
 @cache
 def load(config: Config) -> Data:
-    """n training images out of 5000 + 1000 by a fixed permutation; all others are for testing."""
+    """n training images out of 5000 + 1000 by a fixed permutation; the next are for testing."""
     data = load_cifar10()
     rng = np.random.default_rng(config.split_seed)
     train = rng.permutation(len(data.train_images))[: config.n_from_train]

@@ -6,7 +6,9 @@ declared here: learning noise, convolution widths, dropout, initial weights, pro
 width, which rows are "representative", and whether the retrained run takes the K noisy steps too.
 It does here, as in Definition 1: without them the noise itself would tell the two apart. All runs
 start from the same weights, as Algorithm A starts from a fixed theta_0; batches, crops, dropout and
-noise are drawn anew in each.
+noise are drawn anew in each. Crops are padded with the mean colour. One network that learned all
+rows serves all of them: each is unlearned from a copy of it, so that audits are valid one by one
+but not independent of each other.
 """
 
 from dataclasses import asdict, dataclass, field, replace

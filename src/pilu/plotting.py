@@ -136,7 +136,7 @@ def plot_audit(
         label=f"audit by {audit.distinguisher}, {audit.n_unlearned} + {audit.n_retrained} runs",
     )
     proved = f"proved: mu >= {audit.mu_lower:.2f}, epsilon >= {audit.epsilon_lower:.2f}"
-    axes.plot([], [], " ", label=f"{proved} ({audit.confidence:.0%})")
+    axes.plot([], [], " ", label=f"{proved} (confidence {audit.confidence:.4g})")
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.set_xlabel("false alarms (retrained called unlearned)")
     axes.set_ylabel("misses (unlearned called retrained)")

@@ -7,13 +7,14 @@ import pytest
 from scipy.special import expit
 from scipy.stats import binomtest, norm
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from oracles.high_precision import epsilon_from_mu_mp
-from pilu.auditing import MLP, Known, Logistic, audit
+from pilu.auditing import MLP, Known, Logistic, audit, most_provable
 from pilu.auditing.distinguishers import cross_scores
 from pilu.auditing.tradeoff import fit_mu, trade_off
 
@@ -41,7 +42,8 @@ def test_two_gaussians(mu, distinguisher):
     assert 0 < found.epsilon_lower_reverse <= epsilon
     assert found.epsilon_hat == pytest.approx(float(epsilon_from_mu_mp(found.mu_hat, 1e-3)))
     assert found.fit_error < 1e-3
-    assert found.n_counted + (2000 if distinguisher == "logistic" else 500) == 10_000
+    apart = 2000 if distinguisher == "logistic" else 500
+    assert found.n_counted == (10_000 - apart, 10_000 - apart)
 
 
 @pytest.mark.parametrize("distinguisher", ["logistic", "mlp", FIRST])
@@ -145,10 +147,85 @@ def test_functions_run_once_for_every_seed():
 
     found = audit(run, run, delta=1e-2, n_runs=20, seed=3)
     assert len(set(seeds)) == 40
+    assert max(seeds) < 2**32
     assert found.n_unlearned == found.n_retrained == 20
     again = audit(run, run, delta=1e-2, n_runs=20, seed=3)
     assert seeds[:40] == seeds[40:]
     assert again.auc == found.auc
+
+
+def test_kinds_of_different_number():
+    unlearned, retrained = gaussians(9.0, 3000, 1, 0)
+    found = audit(unlearned[:200], retrained, delta=1e-3, seed=0)
+    assert found.n_counted == (100, 2900)
+    assert found.mu_lower <= found.mu_provable
+    assert found.epsilon_lower <= found.epsilon_provable
+    assert found.epsilon_lower > most_provable(100, 1e-3)[1]  # false alarms are the many
+
+
+def test_confidence_next_to_one():
+    found = audit(*gaussians(3.0, 2000, 1, 0), delta=1e-3, confidence=1 - 1e-15, seed=0)
+    assert 0 < found.mu_lower < audit(*gaussians(3.0, 2000, 1, 0), delta=1e-3, seed=0).mu_lower
+
+
+class Remembering:
+    """A distinguisher that keeps every run it has seen, and knows it again."""
+
+    name, learns = "remembering", True
+
+    def __init__(self):
+        self.seen = []
+
+    def fit(self, unlearned, retrained, seed):
+        self.seen += [(1, unlearned), (-1, retrained)]
+
+        def score(runs):
+            found = np.zeros(len(runs))
+            for sign, known in self.seen:
+                distances = np.linalg.norm(runs[:, None] - known[None], axis=2).min(axis=1)
+                found += sign * (distances < 1e-12)
+            return found + 1e-9 * runs[:, 0]
+
+        return score
+
+
+def test_nothing_remembered_reaches_the_bounds():
+    found = audit(*gaussians(0.0, 200, 5, 0), delta=1e-2, seed=0, distinguisher=Remembering())
+    assert found.mu_lower == 0
+
+
+def test_a_score_cannot_tell_kinds_by_their_batch():
+    """Ranks within a batch, or its length, would betray which kind is asked about."""
+    runs = np.random.default_rng(0).normal(size=(4000, 1))
+    unlearned, retrained = runs[:3000], runs[3000:]
+    for score in (
+        lambda runs: np.argsort(np.argsort(runs[:, 0])).astype(float),
+        lambda runs: runs[:, 0] + len(runs),
+    ):
+        found = audit(unlearned, retrained, delta=1e-2, seed=0, distinguisher=Known(score))
+        assert found.mu_lower == 0
+
+
+class Nearest:
+    """Calls a run unlearned if its nearest neighbour was retrained."""
+
+    name, learns = "nearest", True
+
+    def fit(self, unlearned, retrained, seed):
+        def score(runs):
+            near = [
+                np.linalg.norm(runs[:, None] - known[None], axis=2).min(axis=1)
+                for known in (unlearned, retrained)
+            ]
+            return near[0] - near[1] + 1e-12 * runs[:, 0]
+
+        return score
+
+
+def test_runs_with_a_seed_in_common_stay_together():
+    runs = np.random.default_rng(0).normal(size=(400, 3))
+    found = audit(runs, runs + 1e-9, delta=1e-2, seed=0, distinguisher=Nearest())
+    assert found.mu_lower == 0
 
 
 def test_records_do_not_change():
@@ -175,6 +252,11 @@ GOOD = np.random.default_rng(0).normal(size=(2, 30, 3))
         (GOOD[0], GOOD[1], {"seed": -1}, "seed must be"),
         (GOOD[0], GOOD[1], {"distinguisher": "svm"}, "distinguisher must be one of 'logistic'"),
         (np.ones((30, 2)), np.ones((30, 2)), {}, "more than one score, got the same for every run"),
+        (GOOD[0], GOOD[1], {"distinguisher": LogisticRegression()}, "fit, learns and name"),
+        (GOOD[0], GOOD[1], {"distinguisher": Known(lambda runs: runs[0])}, r"of shape \(15,\)"),
+        (GOOD[0] + 1j, GOOD[1], {}, "unlearned must be real numbers"),
+        ([[1.0], [1.0, 2.0]] * 10, GOOD[1], {}, "unlearned must be real numbers, as many"),
+        (1e200 * GOOD[0], GOOD[1], {}, "unlearned must be at most 1e.100 in size"),
         (
             GOOD[0],
             GOOD[1],

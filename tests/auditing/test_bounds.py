@@ -25,20 +25,20 @@ def test_limits_are_those_of_clopper_and_pearson(trials, share, level):
 def test_bounds_by_hand():
     counts = Counts(7, 400, 30, 500)
     a, b = upper_limit(7, 400, 0.025), upper_limit(30, 500, 0.025)
-    assert counts.mu(0.95) == pytest.approx(norm.isf(a) - norm.ppf(b), rel=1e-6)
+    assert counts.mu(0.05) == pytest.approx(norm.isf(a) - norm.ppf(b), rel=1e-6)
     a, b = upper_limit(7, 400, 0.045), upper_limit(30, 500, 0.005)
-    assert counts.epsilon(0.95, 0.01) == pytest.approx(math.log((1 - b - 0.01) / a), rel=1e-6)
+    assert counts.epsilon(0.05, 0.01) == pytest.approx(math.log((1 - b - 0.01) / a), rel=1e-6)
     a, b = upper_limit(7, 400, 0.005), upper_limit(30, 500, 0.045)
-    assert counts.epsilon_reverse(0.95, 0.01) == pytest.approx(
+    assert counts.epsilon_reverse(0.05, 0.01) == pytest.approx(
         math.log((1 - a - 0.01) / b), rel=1e-6
     )
 
 
 @pytest.mark.parametrize("counts", [Counts(50, 100, 50, 100), Counts(100, 100, 100, 100)])
 def test_a_test_that_guesses_proves_nothing(counts):
-    assert counts.mu(0.95) == 0
-    assert counts.epsilon(0.95, 1e-3) == 0
-    assert counts.epsilon_reverse(0.95, 1e-3) == 0
+    assert counts.mu(0.05) == 0
+    assert counts.epsilon(0.05, 1e-3) == 0
+    assert counts.epsilon_reverse(0.05, 1e-3) == 0
 
 
 @pytest.mark.parametrize("mu", [0.0, 1.0, 3.0])
@@ -47,12 +47,12 @@ def test_bounds_hold_as_often_as_stated(mu):
     rng = np.random.default_rng(5)
     alarms = rng.binomial(60, norm.sf(mu / 2), 4000)
     misses = rng.binomial(60, norm.cdf(-mu / 2), 4000)
-    wrong = np.sum(Counts(alarms, 60, misses, 60).mu(0.9) > mu)
+    wrong = np.sum(Counts(alarms, 60, misses, 60).mu(0.1) > mu)
     assert binomtest(int(wrong), 4000, 0.1, alternative="greater").pvalue > 1e-3
     # epsilon of this very test, which is what the counts are about
     rate = norm.sf(mu / 2)
     truth = max(math.log((1 - rate - 0.01) / rate), 0.0)
-    wrong = np.sum(Counts(alarms, 60, misses, 60).epsilon(0.9, 0.01) > truth + 1e-12)
+    wrong = np.sum(Counts(alarms, 60, misses, 60).epsilon(0.1, 0.01) > truth + 1e-12)
     assert binomtest(int(wrong), 4000, 0.1, alternative="greater").pvalue > 1e-3
 
 

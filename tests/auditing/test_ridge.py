@@ -86,7 +86,9 @@ def test_certified_digits_audited(digits, row):
     quote = model.quote([row], epsilon=1.0)
     runs = RidgeRuns(model, row, noise=quote.noise[0], n_unlearn_steps=80)
     kinds = (runs.unlearned, runs.retrained)
-    outputs = [np.array([run(seed) for seed in range(300)]) for run in kinds]
+    outputs = [
+        np.array([run(seed + 300 * k) for seed in range(300)]) for k, run in enumerate(kinds)
+    ]
     for distinguisher in (runs.likelihood_ratio, "logistic"):
         found = audit(*outputs, delta=quote.delta[0], seed=row, distinguisher=distinguisher)
         assert found.epsilon_lower <= 1.0
@@ -124,8 +126,10 @@ def test_models_that_will_not_do(small):
     with pytest.raises(ValueError, match="batch_size=None"):
         RidgeRuns(model, 3, noise=1.0, n_unlearn_steps=5)
     model = LangevinRidge(alpha=0.5, n_steps=20, noise=0.2).fit(*small)
-    with pytest.raises(ValueError, match="noise must be"):
-        RidgeRuns(model, 3, noise=-1.0, n_unlearn_steps=5)
+    with pytest.raises(ValueError, match=r"noise must be a finite number > 0.*nothing to audit"):
+        RidgeRuns(model, 3, noise=0.0, n_unlearn_steps=5)
+    with pytest.raises(ValueError, match="rows must be in"):
+        RidgeRuns(model, 30, noise=1.0, n_unlearn_steps=5)
     model.unlearn(3)
     with pytest.raises(ValueError, match="must not have forgotten anybody"):
         RidgeRuns(model, 4, noise=1.0, n_unlearn_steps=5)

@@ -72,6 +72,17 @@ def test_rows_are_chosen_by_gradient_norm(study):
     assert len(set(rows)) == 2
 
 
+def test_everything_random_has_a_seed_of_its_own(study, monkeypatch):
+    """No two runs share a seed, forgetting and retraining least of all."""
+    seeds = []
+    monkeypatch.setattr(compute, "take_steps", lambda *given: seeds.append(given[-1]))
+    _, _, rows = study
+    for _, given in compute.jobs_of(replace(TINY, n_runs=3), rows).items():
+        compute.job(*given)
+    assert len(seeds) == 3 * (1 + 2) + 3 * 2 * 2
+    assert len({seed % 2**32 for seed in seeds}) == len(seeds)
+
+
 def test_runs_differ_and_can_be_repeated(study):
     _, folder, rows = study
     first, second = (load_run(folder, f"forget-{run}")[str(rows[0])] for run in (0, 1))

@@ -7,6 +7,7 @@ the runs train the distinguisher and choose thresholds, the errors on the others
 confidence, each of the three by itself.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pilu._checks import check_integer, check_probability, complaint
+from pilu._checks import as_numbers, check_integer, check_probability, complaint
 from pilu._progress import progress_bar
 from pilu.accounting.gdp import epsilon_from_mu
-from pilu.auditing.bounds import Counts, most_provable, runs_needed
+from pilu.auditing.bounds import Counts, runs_needed
 from pilu.auditing.distinguishers import (
     Distinguisher,
     cross_scores,
     resolve_distinguisher,
+    scored,
 )
 from pilu.auditing.tradeoff import fit_mu, trade_off
 
@@ -31,8 +33,9 @@ Array = NDArray[np.float64]
 Runs = ArrayLike | Callable[[int], ArrayLike]
 
 _MOST_TRAINING = 2000  # runs of a kind that train a distinguisher, however many there are
-_STRICTER = 100.0
 _MOST_CHOOSING = 500  # the same where its score is known and only thresholds are chosen
+_STRICTER = 100.0  # by how much less may go wrong where a threshold is chosen
+_LARGEST = 1e100  # squares of outputs must be doubles
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +58,9 @@ class Audit:
     delta, confidence : float
     n_unlearned, n_retrained : int
         Runs of each kind.
-    n_counted : int
-        Of each kind, those on which errors were counted; the others trained the distinguisher.
+    n_counted : tuple of int
+        Unlearned and retrained runs on which errors were counted; the others trained the
+        distinguisher.
     distinguisher : str
     """
 
@@ -75,7 +79,7 @@ class Audit:
     confidence: float
     n_unlearned: int
     n_retrained: int
-    n_counted: int
+    n_counted: tuple[int, int]
     distinguisher: str
 
     def __post_init__(self) -> None:
@@ -136,11 +140,11 @@ def audit(
             f"{P.shape[1]} and {Q.shape[1]}."
         )
     _check_number(P, Q, confidence)
+    rng, level = np.random.default_rng(streams[2]), 1 - confidence
+    # The bounds first, and on copies: nothing learned from all runs may reach them.
+    mu, forward, reverse, flawless = _lower_bounds(judge, P, Q, delta, level, seed, rng)
     curve = trade_off(*_told_apart(cross_scores(judge, P, Q, seed)))
     mu_hat, fit_error = fit_mu(curve, min(len(P), len(Q)))
-    rng = np.random.default_rng(streams[2])
-    mu, forward, reverse, counted = _lower_bounds(judge, P, Q, delta, confidence, seed, rng)
-    provable = most_provable(counted, delta, confidence)
     return Audit(
         auc=curve.auc,
         alpha=curve.alpha,
@@ -151,13 +155,13 @@ def audit(
         mu_lower=mu,
         epsilon_lower=forward,
         epsilon_lower_reverse=reverse,
-        mu_provable=provable[0],
-        epsilon_provable=provable[1],
+        mu_provable=float(flawless.mu(level)),
+        epsilon_provable=float(flawless.epsilon(level, delta)),
         delta=delta,
         confidence=confidence,
         n_unlearned=len(P),
         n_retrained=len(Q),
-        n_counted=counted,
+        n_counted=(flawless.n_unlearned, flawless.n_retrained),
         distinguisher=judge.name,
     )
 
@@ -167,34 +171,35 @@ def _lower_bounds(
     P: Array,
     Q: Array,
     delta: float,
-    confidence: float,
+    level: float,
     seed: int,
     rng: np.random.Generator,
-) -> tuple[float, float, float, int]:
-    P, Q = rng.permutation(P), rng.permutation(Q)
+) -> tuple[float, float, float, Counts]:
+    """Bounds on mu and on epsilon both ways, and the counts of a test without an error."""
+    # The same places of both kinds: runs that have a seed in common stay on one side.
     most = _MOST_TRAINING if judge.learns else _MOST_CHOOSING
-    apart = min(len(P) // 2, len(Q) // 2, most)
-    score = judge.fit(P[:apart], Q[:apart], seed)
-    chosen = _told_apart(cross_scores(judge, P[:apart], Q[:apart], seed))
-    tests = score(P[apart:]), score(Q[apart:])
-    sizes = len(Q) - apart, len(P) - apart
+    common = min(len(P), len(Q))
+    apart = rng.permutation(common)[: min(common // 2, most)]
+    train, test = (P[apart], Q[apart]), (np.delete(P, apart, axis=0), np.delete(Q, apart, axis=0))
+    chosen = _told_apart(cross_scores(judge, *train, seed))
+    score = copy.deepcopy(judge).fit(*train, seed)
+    # All at once and shuffled, so that a score cannot tell the kinds by their batch.
+    mixed, place = np.concatenate(test), rng.permutation(len(test[0]) + len(test[1]))
+    scores = np.empty(len(mixed))
+    scores[place] = scored(score, mixed[place])
+    unlearned, retrained = scores[: len(test[0])], scores[len(test[0]) :]
 
     def bound(value: Callable[[Counts, float], Array]) -> float:
-        strict = 1 - (1 - confidence) / _STRICTER  # so that no rate small by chance is chosen
-        threshold = _best_threshold(*chosen, lambda counts: value(counts, strict))
-        errors = Counts(
-            int(np.sum(tests[1] > threshold)),
-            sizes[0],
-            int(np.sum(tests[0] <= threshold)),
-            sizes[1],
-        )
-        return float(value(errors, confidence))
+        # Strictly, so that no rate that is small by chance is chosen.
+        threshold = _best_threshold(*chosen, lambda seen: value(seen, level / _STRICTER))
+        alarms, misses = np.sum(retrained > threshold), np.sum(unlearned <= threshold)
+        return float(value(Counts(alarms, len(retrained), misses, len(unlearned)), level))
 
     return (
-        bound(lambda counts, level: counts.mu(level)),
-        bound(lambda counts, level: counts.epsilon(level, delta)),
-        bound(lambda counts, level: counts.epsilon_reverse(level, delta)),
-        min(sizes),
+        bound(lambda seen, level: seen.mu(level)),
+        bound(lambda seen, level: seen.epsilon(level, delta)),
+        bound(lambda seen, level: seen.epsilon_reverse(level, delta)),
+        Counts(0, len(retrained), 0, len(unlearned)),
     )
 
 
@@ -210,10 +215,7 @@ def _best_threshold(unlearned: Array, retrained: Array, value: Callable[[Counts]
 
 
 def _told_apart(scores: tuple[Array, Array]) -> tuple[Array, Array]:
-    both = np.concatenate(scores)
-    if not np.isfinite(both).all():
-        raise ValueError("the distinguisher's scores must be finite. Use another distinguisher.")
-    if np.ptp(both) == 0.0:
+    if np.ptp(np.concatenate(scores)) == 0.0:
         raise ValueError(
             "the distinguisher must give more than one score, got the same for every run. The "
             "outputs may be constant; use other outputs or another distinguisher."
@@ -225,16 +227,20 @@ def _outputs(name: str, given: Any, n_runs: int | None, stream: np.random.SeedSe
     if callable(given):
         if n_runs is None:
             raise ValueError(f"n_runs must be given where {name} is a function.")
-        seeds = stream.generate_state(check_integer("n_runs", n_runs, least=1), np.uint64)
+        first, found = int(stream.generate_state(1)[0]), []
+        check_integer("n_runs", n_runs, least=1)
         with progress_bar(n_runs, what=f"{name} runs", unit="run") as bar:
-            found = []
-            for seed in seeds:
-                found.append(np.ravel(np.asarray(given(int(seed)), dtype=np.float64)))
+            for k in range(n_runs):
+                seed = (first + k) % 2**32  # distinct, and small enough for every generator
+                found.append(np.ravel(np.asarray(given(seed))))
                 bar.update()
         if len({len(run) for run in found}) > 1:
             raise ValueError(f"{name} must give as many outputs for every seed.")
         given = found
-    outputs = np.asarray(given, dtype=np.float64)
+    try:
+        outputs = as_numbers(name, given)
+    except ValueError:
+        raise ValueError(f"{name} must be real numbers, as many for every run.") from None
     if outputs.ndim != 2 or outputs.shape[1] == 0:
         raise complaint(name, "an array of shape (n_runs, n_features)", outputs.shape)
     if not np.isfinite(outputs).all():
@@ -243,6 +249,9 @@ def _outputs(name: str, given: Any, n_runs: int | None, stream: np.random.SeedSe
         raise complaint(
             name, f"finite, in run {wrong[0]} too", value, "Leave diverged runs out of both kinds."
         )
+    largest = float(np.max(np.abs(outputs)))
+    if largest > _LARGEST:
+        raise complaint(name, f"at most {_LARGEST:g} in size", largest, "Rescale the outputs.")
     return outputs
 
 

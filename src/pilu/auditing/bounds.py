@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, ndtri
+from scipy.special import betainccinv, ndtri
 
 from pilu._checks import check_integer, check_probability
 
@@ -34,26 +34,25 @@ class Counts(NamedTuple):
     misses: ArrayLike
     n_unlearned: int
 
-    def mu(self, confidence: float) -> Array:
-        """Lower bound on mu, at least 0."""
-        a, b = self._limits(confidence, 0.5)
+    def mu(self, level: float) -> Array:
+        """Lower bound on mu, at least 0, wrong with probability at most `level`."""
+        a, b = self._limits(level, 0.5)
         with np.errstate(divide="ignore", invalid="ignore"):
             bound = -ndtri(a) - ndtri(b)
         return np.asarray(np.maximum(np.nan_to_num(bound, nan=0.0, neginf=0.0) / _UP, 0.0))
 
-    def epsilon(self, confidence: float, delta: float) -> Array:
+    def epsilon(self, level: float, delta: float) -> Array:
         """Lower bound on epsilon in the direction of Definition 1, at least 0."""
-        a, b = self._limits(confidence, _SHARE)
+        a, b = self._limits(level, _SHARE)
         return _log_ratio(1 - b - delta, a)
 
-    def epsilon_reverse(self, confidence: float, delta: float) -> Array:
+    def epsilon_reverse(self, level: float, delta: float) -> Array:
         """The same with the two laws exchanged."""
-        a, b = self._limits(confidence, 1 - _SHARE)
+        a, b = self._limits(level, 1 - _SHARE)
         return _log_ratio(1 - a - delta, b)
 
-    def _limits(self, confidence: float, share: float) -> tuple[Array, Array]:
+    def _limits(self, level: float, share: float) -> tuple[Array, Array]:
         """Limits on both rates; `share` of what may go wrong is for that of false alarms."""
-        level = 1 - check_probability("confidence", confidence)
         return (
             upper_limit(self.false_alarms, self.n_retrained, share * level),
             upper_limit(self.misses, self.n_unlearned, (1 - share) * level),
@@ -63,22 +62,22 @@ class Counts(NamedTuple):
 def upper_limit(errors: ArrayLike, trials: int, level: float) -> Array:
     """Clopper and Pearson's upper limit on a rate, wrong with probability at most `level`."""
     k = np.asarray(errors, dtype=np.float64)
-    limit = betaincinv(np.minimum(k, trials - 1) + 1, np.maximum(trials - k, 1), 1 - level) * _UP
+    limit = betainccinv(np.minimum(k, trials - 1) + 1, np.maximum(trials - k, 1), level) * _UP
     return np.asarray(np.where(k >= trials, 1.0, np.minimum(limit, 1.0)))
 
 
 def most_provable(n_runs: int, delta: float, confidence: float = 0.95) -> tuple[float, float]:
     """The mu and the epsilon that n runs of each kind prove if a test makes no error on them."""
     n = check_integer("n_runs", n_runs, least=1)
-    flawless = Counts(0, n, 0, n)
-    epsilon = flawless.epsilon(confidence, check_probability("delta", delta))
-    return float(flawless.mu(confidence)), float(epsilon)
+    flawless, level = Counts(0, n, 0, n), 1 - check_probability("confidence", confidence)
+    epsilon = flawless.epsilon(level, check_probability("delta", delta))
+    return float(flawless.mu(level)), float(epsilon)
 
 
 def runs_needed(confidence: float) -> int:
     """Least number of runs of each kind with which anything at all could be proved."""
-    n = 1
-    while not float(Counts(0, n, 0, n).mu(confidence)) > 0:
+    n, level = 1, 1 - check_probability("confidence", confidence)
+    while not float(Counts(0, n, 0, n).mu(level)) > 0:
         n += 1
     return n
 

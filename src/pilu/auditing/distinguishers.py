@@ -3,6 +3,7 @@
 They are learned from some runs and applied to others, never to those that they have seen.
 """
 
+import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +21,15 @@ from threadpoolctl import threadpool_limits
 
 from pilu._checks import check_integer, complaint
 
-__all__ = ["MLP", "Distinguisher", "Known", "Logistic", "cross_scores", "resolve_distinguisher"]
+__all__ = [
+    "MLP",
+    "Distinguisher",
+    "Known",
+    "Logistic",
+    "cross_scores",
+    "resolve_distinguisher",
+    "scored",
+]
 
 Array = NDArray[np.float64]
 Score = Callable[[Array], Array]
@@ -29,7 +38,11 @@ _FOLDS = 5
 
 
 class Distinguisher(Protocol):
-    """A way to tell runs apart."""
+    """A way to tell runs apart.
+
+    `fit` must depend on its arguments alone, not on earlier fits, and a score on its run alone, not
+    on the others that it is asked about together with.
+    """
 
     @property
     def name(self) -> str:
@@ -114,10 +127,29 @@ def resolve_distinguisher(distinguisher: "str | Distinguisher") -> Distinguisher
     """A distinguisher given by name or as an object."""
     if isinstance(distinguisher, str) and distinguisher in _BY_NAME:
         return _BY_NAME[distinguisher]
-    if not isinstance(distinguisher, str | type) and hasattr(distinguisher, "fit"):
+    has_all = all(hasattr(distinguisher, part) for part in ("fit", "learns", "name"))
+    if has_all and not isinstance(distinguisher, str | type):
         return distinguisher
     names = ", ".join(map(repr, _BY_NAME))
-    raise complaint("distinguisher", f"one of {names} or an object with fit", distinguisher)
+    raise complaint(
+        "distinguisher", f"one of {names} or an object with fit, learns and name", distinguisher
+    )
+
+
+def scored(score: Score, runs: Array) -> Array:
+    """The scores of some runs, one finite number each."""
+    found = np.asarray(score(runs), dtype=np.float64)
+    if found.shape != (len(runs),):
+        raise ValueError(
+            f"a distinguisher's score must be one number for each run, of shape ({len(runs)},), "
+            f"got shape {found.shape}."
+        )
+    if not np.isfinite(found).all():
+        raise ValueError(
+            "a distinguisher's scores must be finite, got one that is not. Use another "
+            "distinguisher."
+        )
+    return found
 
 
 def cross_scores(
@@ -126,7 +158,7 @@ def cross_scores(
     """Scores of all runs, each by a distinguisher that was learned from the others."""
     if not distinguisher.learns:
         score = distinguisher.fit(unlearned, retrained, seed)
-        return score(unlearned), score(retrained)
+        return scored(score, unlearned), scored(score, retrained)
     runs = np.concatenate([unlearned, retrained])
     kinds = np.repeat([1, 0], [len(unlearned), len(retrained)])
     folds = min(_FOLDS, len(unlearned), len(retrained))
@@ -134,8 +166,9 @@ def cross_scores(
     splits = StratifiedKFold(folds, shuffle=True, random_state=seed % 2**32)
     for known, left in splits.split(runs, kinds):
         seen, kind = runs[known], kinds[known]
-        score = distinguisher.fit(seen[kind == 1], seen[kind == 0], seed)
-        scores[left] = score(runs[left])
+        # A copy: whatever a fit leaves behind must not reach the next one.
+        score = copy.deepcopy(distinguisher).fit(seen[kind == 1], seen[kind == 0], seed)
+        scores[left] = scored(score, runs[left])
     return scores[kinds == 1], scores[kinds == 0]
 
 

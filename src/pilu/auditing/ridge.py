@@ -42,7 +42,7 @@ class RidgeRuns:
         Fitted on a full batch, before any request.
     rows : int or sequence of int
         The request.
-    noise : float >= 0
+    noise : float > 0
         sigma_unlearn, of a quote or a certificate.
     n_unlearn_steps : int >= 1
 
@@ -66,7 +66,7 @@ class RidgeRuns:
     _chain: Chain = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_real("noise", self.noise, least=0.0)
+        check_real("noise", self.noise, above=0.0, remedy="Without it there is nothing to audit.")
         check_integer("n_unlearn_steps", self.n_unlearn_steps, least=1)
         check_is_fitted(self.model)
         chain = self.model._fitted.chain  # as it stands: the model may go on
@@ -77,6 +77,7 @@ class RidgeRuns:
             raise ValueError(
                 "model must not have forgotten anybody yet, got one that has. Fit it again."
             )
+        live_rows(chain.problem.source.live, self.rows)
 
     def unlearned(self, seed: int) -> Array:
         """Parameters of one run that learned the rows and unlearned them."""
