@@ -6,12 +6,14 @@ PiluError
 |-- RowsChanged           rows differ from those the model was fitted on
 |-- NoiseBelowPrecision   the noise would be lost in the rounding of the parameters
 |-- CertificateMismatch   a certificate disagrees with itself or with the model
+|-- DatasetUnavailable    a file could not be had; the message says what to run
 `-- MissingExtra          an optional dependency is not installed (an ImportError too)
 """
 
 __all__ = [
     "AlreadyForgotten",
     "CertificateMismatch",
+    "DatasetUnavailable",
     "MissingExtra",
     "NoiseBelowPrecision",
     "PiluError",
@@ -42,6 +44,10 @@ class NoiseBelowPrecision(PiluError):
 
 class CertificateMismatch(PiluError):
     """A certificate's numbers, hashes or parameters disagree."""
+
+
+class DatasetUnavailable(PiluError):
+    """A file could not be had; the message says what to run."""
 
 
 class MissingExtra(PiluError, ImportError):

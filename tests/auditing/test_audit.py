@@ -265,7 +265,7 @@ GOOD = np.random.default_rng(0).normal(size=(2, 30, 3))
         ),
         (lambda seed: [1.0], GOOD[1], {}, "n_runs must be given where unlearned is a function"),
         (
-            lambda seed: np.ones(1 + seed % 2),
+            lambda seed: np.ones(1 + seed // 2 % 2),
             GOOD[1],
             {"n_runs": 30},
             "unlearned must give as many outputs for every seed",

@@ -101,6 +101,14 @@ def test_bad_thresholds(clipping):
         DPGD(clipping)
 
 
+def test_noise_is_never_below_rounding(make_task):
+    """An epsilon that asks for next to no noise: what is added can still be seen."""
+    task = make_task(epsilon=1e12)
+    learned = DPGD(1e-9).fit(task)
+    answer = learned.answer(0)
+    assert task.step_size * answer.noise > 1000 * np.spacing(np.linalg.norm(learned.theta))
+
+
 def test_a_row_whose_square_underflows_is_clipped():
     X, Y = np.full((1, 1), 1e-170), np.full((1, 1), 1e50)
     gradient = clipped_gradient(np.zeros((1, 1)), X, Y, residual_limits(X, 1e-150))

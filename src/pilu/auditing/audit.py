@@ -131,16 +131,18 @@ def audit(
     if seed is None:
         seed = int(np.random.SeedSequence().generate_state(1)[0])
     seed = check_integer("seed", seed, least=0)
-    streams = [np.random.SeedSequence(seed, spawn_key=(k,)) for k in range(3)]
-    P = _outputs("unlearned", unlearned, n_runs, streams[0])
-    Q = _outputs("retrained", retrained, n_runs, streams[1])
+    # Every second seed is one kind's: the two never meet.
+    first = int(np.random.SeedSequence(seed, spawn_key=(0,)).generate_state(1)[0])
+    P = _outputs("unlearned", unlearned, n_runs, first)
+    Q = _outputs("retrained", retrained, n_runs, first + 1)
     if P.shape[1] != Q.shape[1]:
         raise ValueError(
             "unlearned and retrained must have as many features, got "
             f"{P.shape[1]} and {Q.shape[1]}."
         )
     _check_number(P, Q, confidence)
-    rng, level = np.random.default_rng(streams[2]), 1 - confidence
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
+    level = 1 - confidence
     # The bounds first, and on copies: nothing learned from all runs may reach them.
     mu, forward, reverse, flawless = _lower_bounds(judge, P, Q, delta, level, seed, rng)
     curve = trade_off(*_told_apart(cross_scores(judge, P, Q, seed)))
@@ -223,15 +225,15 @@ def _told_apart(scores: tuple[Array, Array]) -> tuple[Array, Array]:
     return scores
 
 
-def _outputs(name: str, given: Any, n_runs: int | None, stream: np.random.SeedSequence) -> Array:
+def _outputs(name: str, given: Any, n_runs: int | None, first_seed: int) -> Array:
     if callable(given):
         if n_runs is None:
             raise ValueError(f"n_runs must be given where {name} is a function.")
-        first, found = int(stream.generate_state(1)[0]), []
         check_integer("n_runs", n_runs, least=1)
+        found = []
         with progress_bar(n_runs, what=f"{name} runs", unit="run") as bar:
             for k in range(n_runs):
-                seed = (first + k) % 2**32  # distinct, and small enough for every generator
+                seed = (first_seed + 2 * k) % 2**32  # small enough for every generator
                 found.append(np.ravel(np.asarray(given(seed))))
                 bar.update()
         if len({len(run) for run in found}) > 1:

@@ -47,8 +47,8 @@ class Architecture:
     def build(self, seed: int) -> torch.nn.Module:
         """A network with He's initial weights, drawn from the seed.
 
-        PyTorch's own shrink the signal from layer to layer: at a step size of 0.01 the network
-        had not learned anything after 500 steps.
+        PyTorch's own shrink the signal from layer to layer: with widths 8, 16 and 32 and a step
+        size of 0.01 nothing had been learned after 500 steps.
         """
         with torch.random.fork_rng():
             torch.manual_seed(seed)

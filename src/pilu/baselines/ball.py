@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from pilu._checks import check_real, complaint
 from pilu.baselines.interface import Task, row_norms
 from pilu.baselines.quadratic import minimiser
+from pilu.certify.floor import VISIBLE_ULPS
 from pilu.dynamics.entropy import GaussianSource
 from pilu.ridge.spectrum import Spectrum
 
 __all__ = ["check_radius", "largest_gradients", "projected_walk", "radius_of", "visible_noise"]
-
-_ULPS = 2.0**12  # rounding units of the parameters that a step's noise must span
 
 Array = NDArray[np.float64]
 
@@ -51,7 +50,7 @@ def visible_noise(noise: float, step: float, radius: float) -> float:
 
     `step` is what a step adds for each unit of noise.
     """
-    return max(noise, _ULPS * float(np.spacing(radius)) / step)
+    return max(noise, VISIBLE_ULPS * float(np.spacing(radius)) / step)
 
 
 def projected_walk(

@@ -7,6 +7,7 @@ so it costs no privacy. T steps on all rows and K on the rows that are left are 
 in each of which R rows count with at most R C.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,7 @@ from pilu.baselines.interface import (
     without,
 )
 from pilu.baselines.quadratic import descended
+from pilu.certify.floor import noise_floor
 from pilu.dynamics.entropy import GaussianSource
 
 __all__ = ["DPGD", "clipped_gradient", "gradient_norms", "residual_limits"]
@@ -79,7 +81,9 @@ class DPGD(Method):
         n_steps = task.n_steps + task.n_unlearn_steps
         calibrate = gaussian_noise if self.accounting == "gdp" else renyi_noise
         multiplier = calibrate(task.epsilon, task.delta, n_steps)
-        sigma = multiplier * C * (1 + 1e-12)
+        # A step adds eta sigma here, sqrt(2 eta) times it in the Langevin methods.
+        floor = noise_floor(task.law) * math.sqrt(2 / task.step_size)
+        sigma = max(multiplier * C * (1 + 1e-12), floor)
         start = np.zeros((task.X.shape[1], task.Y.shape[1]))
         theta = _walk(start, task, task.X, task.Y, task.n_steps, C, sigma, task.gaussian(0))
 

