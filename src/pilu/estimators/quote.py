@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._extras import need
 from pilu.estimators.utility import Utility
-from pilu.exceptions import MissingExtra
 
 __all__ = ["Quote"]
 
@@ -51,12 +51,7 @@ class Quote:
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with one line a request (needs the extra ``pilu[pandas]``)."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingExtra(
-                'Quote.to_frame needs pandas. Install it with: pip install "pilu[pandas]"'
-            ) from None
+        pd = need("pandas", for_="Quote.to_frame", extra="pandas")
         columns = {
             "rows": self.requests,
             "n_rows": [len(r) for r in self.requests],

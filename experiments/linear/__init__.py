@@ -1,0 +1,1 @@
+"""The paper's linear experiments: depth and MNIST, on one engine."""

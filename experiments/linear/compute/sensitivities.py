@@ -1,0 +1,62 @@
+"""Sensitivities along the learning trajectory: runs, and their high-probability bounds.
+
+python -m experiments.linear.compute.sensitivities --study depth --size full
+"""
+
+import numpy as np
+import pandas as pd
+
+from experiments.linear.command import compute_script
+from experiments.linear.engine import Engine, repeated
+from pilu.certify.accountant import Request
+from pilu.certify.sensitivities import RidgeSensitivities
+
+N_SHOWN = 120
+
+
+def compute(engine: Engine) -> dict[str, pd.DataFrame]:
+    rows, T = engine.rows(), engine.study.n_steps
+    request = Request(engine.data.X[rows], engine.targets[rows], np.array(rows))
+    bounds = RidgeSensitivities(engine.law()).of_each(request, slack=engine.delta / 2)
+    found = trajectories(engine, request)
+    shown = np.unique(np.round(np.geomspace(1, T, N_SHOWN)).astype(int)) - 1
+    lines = []
+    for i, row in enumerate(rows):
+        for k in shown:
+            line = {"row": row, "step": k, "bound": bounds[i, k]}
+            lines.append(line | {f"run{r}": found[r, i, k] for r in range(len(found))})
+    # The first iterate is fixed: there the bound is the sensitivity itself, up to rounding.
+    shares = (found / bounds)[:, :, 1:]
+    margins = [
+        {"row": row, "largest_share": shares[:, i].max(), "exceeded": (shares[:, i] > 1).sum()}
+        for i, row in enumerate(rows)
+    ]
+    return {"sensitivities": pd.DataFrame(lines), "margins": pd.DataFrame(margins)}
+
+
+def trajectories(engine: Engine, request: Request) -> np.ndarray:
+    """eta |x_i| |x_i'theta_k - y_i| of every run, row and step: one step after the other."""
+    study, spectrum, eta = engine.study, engine.spectrum, engine.step_size
+    R, d, T = study.n_runs, engine.n_outputs, study.n_steps
+    rng = np.random.default_rng([study.seed, 1])
+    step = 1 - eta * spectrum.eigenvalues[:, None]
+    push = eta * repeated(spectrum, R).cross
+    rows = request.X @ spectrum.basis  # what is outside of the basis never moves from zero
+    outside = np.linalg.norm(request.X, axis=1) ** 2 - np.linalg.norm(rows, axis=1) ** 2
+    hidden = np.zeros((len(rows), R * d))  # x'theta outside of the basis: alpha and noise only
+    scale = np.sqrt(2 * eta) * study.noise
+    state = np.zeros(push.shape)
+    norms = np.linalg.norm(request.X, axis=1)[:, None]
+    found = np.empty((R, len(rows), T))
+    for k in range(T):
+        residuals = (rows @ state + hidden).reshape(len(rows), R, d) - request.Y[:, None]
+        found[:, :, k] = (eta * norms * np.linalg.norm(residuals, axis=2)).T
+        state = step * state + push + scale * rng.standard_normal(state.shape)
+        if spectrum.has_complement:
+            noise = np.sqrt(np.maximum(outside, 0.0))[:, None] * rng.standard_normal(hidden.shape)
+            hidden = (1 - eta * spectrum.alpha) * hidden + scale * noise
+    return found
+
+
+if __name__ == "__main__":
+    compute_script(__doc__, "sensitivities", compute)

@@ -1,0 +1,67 @@
+"""Where results are kept: small tables, and beside each of them what it came from.
+
+Results of the full size are tracked in `experiments/results`; those of quick runs are not.
+"""
+
+import json
+import os
+import platform
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+HERE = Path(__file__).parent
+PACKAGES = ("pilu", "numpy", "scipy", "scikit-learn", "torch")
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of tables (CSV) with their provenance (JSON)."""
+
+    folder: Path
+
+    def write(self, name: str, frame: pd.DataFrame, provenance: dict[str, Any]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        told = {
+            **provenance,
+            "versions": {package: version(package) for package in PACKAGES}
+            | {"python": platform.python_version()},
+            "machine": {"processor": processor(), "cores": os.cpu_count()},
+        }
+        (self.folder / f"{name}.json").unlink(missing_ok=True)
+        frame.to_csv(self.folder / f"{name}.csv", index=False, float_format="%.6g")
+        (self.folder / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n")
+
+    def read(self, name: str) -> pd.DataFrame:
+        try:
+            return pd.read_csv(self.folder / f"{name}.csv")
+        except FileNotFoundError:
+            raise SystemExit(
+                f"There is no {name}.csv in {self.folder}. `make reproduce-full` computes the "
+                "tables that are drawn by `make figures`, `make reproduce` small ones."
+            ) from None
+
+    def provenance(self, name: str) -> dict[str, Any]:
+        return json.loads((self.folder / f"{name}.json").read_text())
+
+    def has(self, name: str, config: dict[str, Any]) -> bool:
+        """Whether the table is there, and was computed by the same settings."""
+        path = self.folder / f"{name}.json"
+        same = json.loads(json.dumps(config))
+        return path.exists() and json.loads(path.read_text()).get("config") == same
+
+
+STORES = {"full": Store(HERE / "results"), "quick": Store(HERE / "runs" / "quick")}
+FIGURES = {"full": HERE / "figures", "quick": HERE / "figures" / "quick"}
+
+
+def processor() -> str:
+    """The processor's name, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
