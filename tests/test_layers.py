@@ -14,6 +14,7 @@ ROOMS = [
     "estimators",
     "baselines",
     "auditing",
+    "deletion",
     "datasets",
 ]
 FOUNDATION = {"_checks", "_extras", "_processes", "_progress", "exceptions"}

@@ -6,19 +6,25 @@ PiluError
 |-- RowsChanged           rows differ from those the model was fitted on
 |-- NoiseBelowPrecision   the noise would be lost in the rounding of the parameters
 |-- CertificateMismatch   a certificate disagrees with itself or with the model
+|-- LedgerMismatch        a log, a head or a proof disagrees with what was noted
+|-- BudgetSpent           a request would go past a store's budget; nothing was changed
+|-- StoreDamaged          a file of a store cannot be read or written; the message says which
 |-- DatasetUnavailable    a file could not be had; the message says what to run
 `-- MissingExtra          an optional dependency is not installed (an ImportError too)
 """
 
 __all__ = [
     "AlreadyForgotten",
+    "BudgetSpent",
     "CertificateMismatch",
     "DatasetUnavailable",
+    "LedgerMismatch",
     "MissingExtra",
     "NoiseBelowPrecision",
     "PiluError",
     "RowsChanged",
     "RowsNotAttached",
+    "StoreDamaged",
 ]
 
 
@@ -44,6 +50,18 @@ class NoiseBelowPrecision(PiluError):
 
 class CertificateMismatch(PiluError):
     """A certificate's numbers, hashes or parameters disagree."""
+
+
+class LedgerMismatch(PiluError):
+    """A log, a head or a proof disagrees with what was noted before."""
+
+
+class BudgetSpent(PiluError):
+    """A request would go past what a store may spend; the message says how to redraw."""
+
+
+class StoreDamaged(PiluError):
+    """A file of a store is damaged, in use or not writable; nothing was changed."""
 
 
 class DatasetUnavailable(PiluError):

@@ -1,6 +1,6 @@
 """What a fitted estimator holds, and what can be read off it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pilu.accounting.composition import Spent
 from pilu.certify.accountant import Accountant, Law
-from pilu.dynamics.chain import Chain
+from pilu.dynamics.chain import Chain, Problem
 from pilu.estimators.requests import RowBook
 from pilu.laws.cyclic import CyclicLaw
 from pilu.laws.iterates import IterateLaw
@@ -63,6 +63,10 @@ class Fitted:
         chain, problem = self.chain, self.chain.problem
         assert isinstance(problem, CyclicProblem)
         return CyclicLaw(problem, chain.step_size, chain.schedule, chain.start)
+
+    def reading(self, problem: Problem) -> "Fitted":
+        """The same with its rows attached."""
+        return replace(self, chain=replace(self.chain, problem=problem))
 
     def __getstate__(self) -> dict[str, Any]:
         # What the law has computed of the rows stays here.

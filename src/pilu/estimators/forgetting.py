@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -183,8 +182,6 @@ class ForgettingMixin(QuotingMixin):
         """
         check_is_fitted(self)
         X, Y = self._attachable(X, y)
-        source = self._fitted.source.attach(X, Y)
-        chain = self._fitted.chain
-        chain = replace(chain, problem=chain.problem.reading(source))
-        self._fitted = replace(self._fitted, chain=chain)
+        fitted = self._fitted
+        self._fitted = fitted.reading(fitted.chain.problem.reading(fitted.source.attach(X, Y)))
         return self

@@ -56,16 +56,24 @@ class RidgeProblem:
     @classmethod
     def fit(cls, source: RowSource, alpha: float, n_outputs: int) -> "RidgeProblem":
         """The problem of rows seen for the first time, digested in the same pass."""
-        return cls._collect(source, alpha, n_outputs, partial(source.features, first=True))
+        return cls.collected(source, alpha, n_outputs, partial(source.features, first=True))
 
     @classmethod
-    def _collect(
+    def known(
+        cls, source: RowSource, alpha: float, statistics: Statistics | None, spectrum: Spectrum
+    ) -> "RidgeProblem":
+        """A problem whose statistics and eigenbasis were kept."""
+        return cls(source, alpha, _Known(statistics, spectrum))
+
+    @classmethod
+    def collected(
         cls,
         source: RowSource,
         alpha: float,
         n_outputs: int,
         read: ReadShare,
     ) -> "RidgeProblem":
+        """The problem of the rows that `read` gives."""
         n, p = int(source.live.sum()), source.n_columns
         if n >= p:
             return cls._of_statistics(
@@ -144,7 +152,7 @@ class RidgeProblem:
                     problem.consolidate()
                 return problem
         # Few rows, or a deletion that cancels the digits of the rest: start from the rows.
-        return self._collect(source, self.alpha, self.n_outputs, source.features)
+        return self.collected(source, self.alpha, self.n_outputs, source.features)
 
     def reading(self, source: RowSource) -> "RidgeProblem":
         """The same problem with its rows attached or detached."""

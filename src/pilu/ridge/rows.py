@@ -101,7 +101,7 @@ class RowSource:
     def first(self, rows: NDArray[np.intp]) -> tuple[Array, Array]:
         """The given rows without the column of ones, digested."""
         x, y = self._raw(rows)
-        self.digests[rows] = self._digest(x, y)
+        self.digests[rows] = self.digest(x, y)
         return x, y
 
     def raw(self, rows: NDArray[np.intp], *, check: bool) -> tuple[Array, Array]:
@@ -150,6 +150,10 @@ class RowSource:
             pass
         return source
 
+    def reading(self, X: Any, Y: Any) -> "RowSource":
+        """A source that reads from X and Y, array-likes by position; rows are checked when read."""
+        return replace(self, X=X, Y=Y)
+
     @property
     def _array(self) -> NDArray[Any]:
         if self.X is None:
@@ -184,7 +188,8 @@ class RowSource:
         x, y = (np.asarray(some[where], dtype=np.float64) for some in (X, Y))
         return x, y
 
-    def _digest(self, x: Array, y: Array) -> NDArray[np.uint8]:
+    def digest(self, x: Array, y: Array) -> NDArray[np.uint8]:
+        """Keyed digests of rows, without the column of ones, and their targets."""
         keyed, raw = hashlib.sha256(self.key), bytearray()
         for start in range(0, len(x), _HASHED_TOGETHER):
             some = slice(start, start + _HASHED_TOGETHER)
@@ -200,7 +205,7 @@ class RowSource:
         return np.frombuffer(raw, dtype=np.uint8).reshape(len(x), _DIGEST_BYTES)
 
     def _compare(self, rows: NDArray[np.intp], x: Array, y: Array) -> None:
-        wrong = (self._digest(x, y) != self.digests[rows]).any(axis=1)
+        wrong = (self.digest(x, y) != self.digests[rows]).any(axis=1)
         if wrong.any():
             raise RowsChanged(
                 f"{int(wrong.sum())} row(s), the first at position {int(rows[wrong][0])}, are not "

@@ -1,0 +1,1 @@
+"""The deletion desk: a store that forgets and a ledger that remembers."""

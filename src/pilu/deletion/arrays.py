@@ -1,0 +1,117 @@
+"""Arrays of one generation: a folder of .npy files, written whole, known by their hashes.
+
+A new generation is written beside the old one and becomes true when the ledger says so; whatever
+folder the ledger does not speak of is rubbish, from a run that did not come to its end.
+"""
+
+import hashlib
+import io
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.exceptions import StoreDamaged
+
+__all__ = ["drop_others", "read_arrays", "write_arrays", "write_durably"]
+
+_FOLDER = re.compile(r"arrays-(\d+)")
+
+
+def write_arrays(
+    store: Path, generation: int, arrays: Mapping[str, NDArray[Any]]
+) -> dict[str, str]:
+    """Write a generation, down to the disk; the sha256 of each file."""
+    folder = _folder(store, generation)
+    if folder.exists():
+        shutil.rmtree(folder)  # of a run that was killed
+    try:
+        folder.mkdir()
+        hashes = {name: _write(folder / f"{name}.npy", array) for name, array in arrays.items()}
+        _sync_folder(folder)
+        _sync_folder(store)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise StoreDamaged(
+            f"{error.filename or folder} cannot be written: {error.strerror}. Nothing was changed."
+        ) from None
+    return hashes
+
+
+def read_arrays(store: Path, generation: int, hashes: Mapping[str, str]) -> dict[str, NDArray[Any]]:
+    """Read a generation; a file that is not the one that was written is refused."""
+    found = {}
+    for name, sha256 in hashes.items():
+        path = _folder(store, generation) / f"{name}.npy"
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise StoreDamaged(
+                f"{path} cannot be read: {error.strerror}. Restore the directory from a backup."
+            ) from None
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise StoreDamaged(f"{path} was altered or cut. Restore the directory from a backup.")
+        found[name] = np.load(io.BytesIO(content), allow_pickle=False)
+    return found
+
+
+def drop_others(store: Path, generation: int | None) -> list[int]:
+    """Remove all other generations; their numbers."""
+    dropped = []
+    for folder in store.iterdir():
+        match = _FOLDER.fullmatch(folder.name)
+        if match and int(match[1]) != generation:
+            shutil.rmtree(folder)
+            dropped.append(int(match[1]))
+    if dropped:
+        _sync_folder(store)
+    return dropped
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """A small file, under its name only when it is whole and on the disk."""
+    half = path.with_name(f".{path.name}.part")
+    with half.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(half, path)
+    _sync_folder(path.parent)
+
+
+def _write(path: Path, array: NDArray[Any]) -> str:
+    with path.open("wb") as file:
+        hashed = _Hashing(file)
+        np.lib.format.write_array(hashed, np.ascontiguousarray(array), allow_pickle=False)
+        file.flush()
+        os.fsync(file.fileno())
+    return hashed.sha256.hexdigest()
+
+
+class _Hashing:
+    """A file that is hashed while it is written."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self.sha256 = file, hashlib.sha256()
+
+    def write(self, content: Any) -> int:
+        self.sha256.update(content)
+        return int(self._file.write(content))
+
+
+def _folder(store: Path, generation: int) -> Path:
+    return store / f"arrays-{generation}"
+
+
+def _sync_folder(folder: Path) -> None:
+    # So that the names in it are on the disk too.
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,142 @@
+"""Fit a table of any size: one pass, batch after batch, and nothing of the rows is kept."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.deletion.snapshot import Model
+from pilu.deletion.tables import Batch, Table
+from pilu.dynamics.chain import Chain
+from pilu.dynamics.schedule import Segment
+from pilu.estimators.fitted import Fitted
+from pilu.estimators.requests import RowBook
+from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
+from pilu.ridge.problem import RidgeProblem
+from pilu.ridge.rows import RowSource
+
+__all__ = ["fit_table"]
+
+Array = NDArray[np.float64]
+
+
+def fit_table(
+    table: Table, key: bytes, *, classify: bool, **parameters: Any
+) -> tuple[Model, dict[str, list[Any]]]:
+    """A fitted estimator, and the names of the rows by kind ("id", "subject")."""
+    kind = LangevinRidgeClassifier if classify else LangevinRidge
+    model: Model = kind(**parameters)
+    model._check_parameters()
+    if model.batch_size is not None:
+        raise ValueError("batch_size must be None for a table: it is read once, in one pass.")
+    if table.n_rows < 2:
+        raise ValueError(f"{table.path} must have at least 2 rows, got {table.n_rows}.")
+    n, p = table.n_rows, len(table.features)
+    classes = _classes(table) if classify else None
+    reader = _Reader(table, classes)
+    source = RowSource(
+        _Shape((n, p)),  # type: ignore[arg-type]  # read by the reader, never through the source
+        None,
+        bool(model.fit_intercept),
+        np.ones(n, dtype=bool),
+        np.zeros((n, 16), dtype=np.uint8),
+        key,
+    )
+
+    def read(share: int, shares: int) -> Iterator[tuple[Array, Array]]:
+        for places, X, Y in reader.shared():
+            source.digests[places] = source.digest(X, Y)
+            yield X, Y
+
+    problem = RidgeProblem.collected(source, float(model.alpha), reader.n_outputs, read)
+    if classes is not None:
+        model.classes_ = classes
+    model.n_features_in_ = p
+    chain = Chain.learn(
+        problem,
+        step_size=model._resolve_step_size(problem.spectrum.largest),
+        solver="spectral",
+        start=np.zeros((source.n_columns, reader.n_outputs)),
+        segment=Segment(int(model.n_steps), float(model.noise)),
+        gaussian=model._gaussian(stream=0),
+    )
+    model._fitted = Fitted(chain, RowBook(None, None, key))
+    return model, reader.names
+
+
+class _Reader:
+    """Batches of a table, handed to whoever asks next; each once."""
+
+    def __init__(self, table: Table, classes: NDArray[Any] | None) -> None:
+        self._table, self._classes = table, classes
+        self._lock = threading.Lock()
+        first = table.take(np.array([0], dtype=np.intp))
+        self.n_outputs = self._encoded(first).shape[1]
+        self._ids: list[Any] | None = None if first.ids is None else [None] * table.n_rows
+        self._subjects: list[Any] | None = None if first.subjects is None else [None] * table.n_rows
+        self._batches: Iterator[Batch] = iter(())
+        self._started = False
+
+    @property
+    def names(self) -> dict[str, list[Any]]:
+        """Names of all rows, once they have been read; ids must be unique."""
+        found = {"id": self._ids, "subject": self._subjects}
+        counts = Counter(map(str, self._ids or ()))
+        twice = next((name for name, count in counts.items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(
+                f"{self._table.path}: ids must be unique, got {twice!r} more than once. Name a "
+                "person with several rows by a subject column."
+            )
+        return {kind: names for kind, names in found.items() if names is not None}
+
+    def shared(self) -> Iterator[tuple[NDArray[np.intp], Array, Array]]:
+        """Several threads may take from it at the same time."""
+        with self._lock:
+            if not self._started:
+                self._started, self._batches = True, self._table.batches()
+        while True:
+            with self._lock:
+                batch = next(self._batches, None)
+            if batch is None:
+                return
+            self._note(batch)
+            yield batch.places, batch.X, self._encoded(batch)
+
+    def _note(self, batch: Batch) -> None:
+        first, last = int(batch.places[0]), int(batch.places[-1]) + 1
+        if self._ids is not None and batch.ids is not None:
+            self._ids[first:last] = batch.ids
+        if self._subjects is not None and batch.subjects is not None:
+            self._subjects[first:last] = batch.subjects
+
+    def _encoded(self, batch: Batch) -> Array:
+        if self._classes is not None:
+            return np.asarray(batch.y[:, None] == self._classes, dtype=np.float64)
+        if batch.y.dtype.kind not in "iufb":
+            raise ValueError(
+                f"{self._table.path}: the target must be numeric, got {batch.y[0]!r}. For classes "
+                "pass --classify."
+            )
+        return np.asarray(batch.y, dtype=np.float64).reshape(len(batch.y), -1)
+
+
+def _classes(table: Table) -> NDArray[Any]:
+    found: set[Any] = set()
+    for batch in table.batches():
+        found |= set(batch.y.tolist())
+        if len(found) > 1000:
+            raise ValueError(f"{table.path}: the target must have at most 1,000 classes.")
+    if len(found) < 2:
+        raise ValueError(f"{table.path}: the target must have at least 2 classes, got {found}.")
+    return np.array(sorted(found))
+
+
+class _Shape:
+    """Stands for an array that is not there."""
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.shape = shape

@@ -1,0 +1,85 @@
+"""Rows of a user's table under their fit-time positions, read when they are asked for."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.deletion.tables import Batch, Table
+from pilu.exceptions import RowsChanged
+
+__all__ = ["LazyRows"]
+
+Array = NDArray[np.float64]
+Positions = NDArray[np.intp]
+
+
+class LazyRows:
+    """X and Y as `RowSource` reads them: by slices or arrays of positions.
+
+    Parameters
+    ----------
+    table : Table
+    places : array
+        For every fit-time position its place in the file, -1 where it is not there any more.
+    encode : function
+        From targets as they stand in the file to numbers, n x d.
+    n_outputs : int
+        d.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        places: Positions,
+        encode: Callable[[NDArray[Any]], Array],
+        n_outputs: int,
+    ) -> None:
+        self._table, self._places, self._encode = table, places, encode
+        self.X = _Part(self, 0, (len(places), len(table.features)))
+        self.Y = _Part(self, 1, (len(places), n_outputs))
+        nobody: Positions = np.array([], dtype=np.intp)
+        self._held: tuple[Positions, Array, Array] = (
+            nobody,
+            np.empty((0, len(table.features))),
+            np.empty((0, n_outputs)),
+        )
+
+    def hold(self, positions: Positions) -> None:
+        """Read rows that will be asked for, all at once."""
+        positions = np.unique(positions)
+        self._held = (positions, *self._read(positions))
+
+    def at(self, where: Any) -> tuple[Array, Array]:
+        """X and Y at some positions."""
+        positions = np.atleast_1d(np.arange(len(self._places))[where])
+        if not np.isin(positions, self._held[0]).all():
+            self.hold(positions)
+        found = np.searchsorted(self._held[0], positions)
+        return self._held[1][found], self._held[2][found]
+
+    def _read(self, positions: Positions) -> tuple[Array, Array]:
+        places = self._places[positions]
+        if (places < 0).any():
+            raise RowsChanged(
+                f"{self._table.path} has lost {int((places < 0).sum())} row(s) that were not "
+                "forgotten. Restore the table."
+            )
+        order = np.argsort(places)
+        batch: Batch = self._table.take(places[order])
+        back = np.argsort(order)
+        return batch.X[back], self._encode(batch.y)[back]
+
+
+class _Part:
+    """One of the two, as an array-like."""
+
+    def __init__(self, rows: LazyRows, part: int, shape: tuple[int, int]) -> None:
+        self._rows, self._part, self.shape = rows, part, shape
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, where: Any) -> Array:
+        return self._rows.at(where)[self._part]

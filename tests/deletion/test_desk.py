@@ -1,0 +1,245 @@
+"""The desk against the estimator in memory, and what is left in its files."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from deletion.conftest import COLUMNS, N
+from pilu import LangevinRidge, LangevinRidgeClassifier, verify
+from pilu.deletion import tables
+from pilu.deletion.desk import Budget, Desk
+from pilu.exceptions import AlreadyForgotten, BudgetSpent, LedgerMismatch, RowsChanged, StoreDamaged
+
+
+@pytest.fixture
+def model(rows):
+    return LangevinRidge(n_steps=50, noise=0.01).fit(*rows)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "npz"])
+def test_quotes_are_those_of_the_estimator(kind, request, model, tmp_path):
+    path = request.getfixturevalue(kind)
+    with Desk.create(tmp_path / "a store", path, COLUMNS, n_steps=50, noise=0.01) as desk:
+        found = desk.quote(["person number 3", "person number 19"], n_unlearn_steps=1)
+    expected = model.quote([[9, 10, 11], [57, 58, 59]], n_unlearn_steps=1)
+    assert (expected.noise > 0).all()
+    np.testing.assert_allclose(found.noise, expected.noise, rtol=1e-9)
+    assert found.requests == expected.requests
+
+
+def test_a_deletion_is_certified_and_logged(desk):
+    certificate = desk.unlearn("person number 3", epsilon=1.0)
+    assert certificate.rows == (9, 10, 11)
+    assert verify(certificate)
+    with desk.log() as log:
+        kinds = [entry.record["kind"] for entry in log.entries()]
+        kept = log.entries()[1].record["certificate"]
+    assert kinds == ["fit", "unlearn"]
+    assert kept["evidence"] is None
+    assert kept["evidence_sha256"] == certificate.evidence_sha256
+
+
+def test_later_requests_go_on_where_the_store_was(desk, model, tmp_path):
+    """Closed and opened in between: schedules and totals are those of one model in memory."""
+    for person, rows in (("person number 3", [9, 10, 11]), ("person number 7", [21, 22, 23])):
+        expected = model.unlearn(rows, n_unlearn_steps=1)
+        assert expected.noise > 0
+        with Desk.open(tmp_path / "store") as again:
+            found = again.unlearn(person, n_unlearn_steps=1)
+        assert found.total_epsilon == pytest.approx(expected.total_epsilon, rel=1e-9)
+        np.testing.assert_allclose(found.schedule, expected.schedule, rtol=1e-9)
+        assert len(found.conditional_on) == len(expected.conditional_on)
+
+
+def test_what_the_store_keeps_is_what_a_fit_without_the_rows_has(desk, rows, tmp_path):
+    desk.unlearn("person number 3", epsilon=1.0)
+    left = np.delete(np.arange(N), [9, 10, 11])
+    X = np.column_stack([rows[0], np.ones(N)])[left]
+    (folder,) = (tmp_path / "store").glob("arrays-*")
+    np.testing.assert_allclose(np.load(folder / "gram.npy"), X.T @ X, atol=1e-12)
+    np.testing.assert_allclose(np.load(folder / "cross.npy")[:, 0], X.T @ rows[1][left], atol=1e-12)
+    values = np.linalg.eigvalsh(X.T @ X) + 1e-4
+    np.testing.assert_allclose(np.load(folder / "eigenvalues.npy"), values, rtol=1e-10)
+    digests = np.load(folder / "digests.npy")
+    assert not digests[[9, 10, 11]].any()
+    assert digests[left].any(axis=1).all()
+
+
+def numbers_of(record):
+    """All numbers in a nest of records, the running total's aside: later totals need it."""
+    if isinstance(record, Mapping):
+        return [n for key, part in record.items() if key != "prior" for n in numbers_of(part)]
+    if isinstance(record, tuple | list):
+        return [n for part in record for n in numbers_of(part)]
+    return [record] if isinstance(record, float) else []
+
+
+def test_nothing_of_a_person_is_left_in_any_file(desk, rows, tmp_path):
+    """Every byte of every file is searched for what must be gone."""
+    store = tmp_path / "store"
+    (folder,) = store.glob("arrays-*")
+    gone = {
+        "an earlier parameter": np.load(folder / "theta.npy").tobytes(),
+        "the earlier statistics": np.load(folder / "gram.npy").tobytes(),
+        "the earlier eigenbasis": np.load(folder / "basis.npy")[0].tobytes(),
+        "a digest": np.load(folder / "digests.npy")[10].tobytes(),
+    }
+    for row in (9, 10, 11):
+        for k, value in enumerate([*rows[0][row], rows[1][row]]):
+            gone[f"value {k} of row {row}"] = np.float64(value).tobytes()
+            gone[f"value {k} of row {row} as float32"] = np.float32(value).tobytes()
+            gone[f"value {k} of row {row} as text"] = repr(float(value))[:9].encode()
+    gone |= {"the person": b"person number 3", "a row's name": b"row number 10"}
+    before = b"".join(p.read_bytes() for p in store.rglob("*") if p.is_file())
+    assert all(gone[name] in before for name in ("an earlier parameter", "a digest"))
+    certificate = desk.unlearn("person number 3", epsilon=1.0)
+    public = certificate.without_evidence().to_json()
+    evidence = {str(number) for number in numbers_of(certificate.evidence)}
+    hidden = {text for text in evidence if len(text) > 12 and text not in public}
+    assert hidden
+    gone |= {f"evidence {text}": text.encode() for text in hidden}
+    for path in store.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            for what, pattern in gone.items():
+                assert pattern not in content, f"{what} is in {path.name}"
+
+
+def test_nobody_twice_and_nobody_unknown(desk):
+    desk.unlearn("person number 3", epsilon=1.0)
+    with pytest.raises(AlreadyForgotten, match="has already been forgotten; nothing was changed"):
+        desk.unlearn("person number 3", epsilon=1.0)
+    with pytest.raises(ValueError, match="got unknown 'somebody'"):
+        desk.unlearn("somebody", epsilon=1.0)
+    with desk.log() as log:
+        assert log.size == 2
+
+
+def test_a_budget_is_kept(parquet, tmp_path):
+    settings = {"n_steps": 50, "noise": 0.01, "budget": Budget(1.5, 0.5)}
+    with Desk.create(tmp_path / "small", parquet, COLUMNS, **settings) as desk:
+        spent = desk.unlearn("person number 3", epsilon=1.0, n_unlearn_steps=1).total_epsilon
+        assert spent > 0.5
+        assert desk.left()[0] == pytest.approx(1.5 - spent)
+        with pytest.raises(BudgetSpent, match=r"past the budget of 1\.5 and 0\.5.*pilu redraw"):
+            desk.unlearn("person number 4", epsilon=1.0, n_unlearn_steps=1)
+        assert desk.left()[0] == pytest.approx(1.5 - spent)
+        certificate = desk.unlearn(
+            "person number 4", epsilon=1.0, n_unlearn_steps=1, redraw_if_needed=True
+        )
+        assert (certificate.method, certificate.rows) == ("redraw", (12, 13, 14))
+        assert desk.left() == (1.5, 0.5)
+
+
+def test_a_redraw_fills_the_budget(desk):
+    desk.unlearn("person number 3", epsilon=1.0)
+    assert desk.redraw().epsilon == 0.0
+    assert desk.left() == (10.0, 20 / N)
+
+
+def test_rows_are_read_from_the_table_as_it_is_now(desk, arrow_table, parquet):
+    """Without the forgotten rows it will do as well; with other values it will not."""
+    desk.unlearn("person number 3", epsilon=1.0)
+    kept = arrow_table.filter(pa.array([i not in (9, 10, 11) for i in range(N)]))
+    pyarrow.parquet.write_table(kept, parquet)
+    assert desk.unlearn("person number 7", epsilon=1.0).rows == (21, 22, 23)
+    where = kept.column_names.index("f0")
+    other = kept.set_column(where, "f0", pa.array(np.arange(len(kept), dtype=float)))
+    pyarrow.parquet.write_table(other, parquet)
+    with pytest.raises(RowsChanged, match="are not those that the model was fitted on"):
+        desk.unlearn("person number 8", epsilon=1.0)
+    pyarrow.parquet.write_table(kept.slice(0, 20), parquet)
+    with pytest.raises(RowsChanged, match="has lost 3 row"):
+        desk.unlearn("person number 8", epsilon=1.0)
+
+
+def test_classes(arrow_table, rows, tmp_path):
+    labels = np.where(rows[1] > 0, "up", "down")
+    where = arrow_table.column_names.index("y")
+    path = tmp_path / "classes.parquet"
+    pyarrow.parquet.write_table(arrow_table.set_column(where, "y", pa.array(labels)), path)
+    settings = {"classify": True, "n_steps": 50, "noise": 0.01}
+    with Desk.create(tmp_path / "classes", path, COLUMNS, **settings) as desk:
+        found = desk.quote(["person number 3"], n_unlearn_steps=1).noise
+        assert set(desk.predict(rows[0])) <= {"up", "down"}
+    model = LangevinRidgeClassifier(n_steps=50, noise=0.01).fit(rows[0], labels)
+    np.testing.assert_allclose(
+        found, model.quote([[9, 10, 11]], n_unlearn_steps=1).noise, rtol=1e-9
+    )
+    assert found[0] > 0
+
+
+def test_a_table_larger_than_a_batch_is_read_in_one_pass(parquet, rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_BATCH_BYTES", 400)
+    with Desk.create(tmp_path / "many", parquet, COLUMNS, n_steps=50, noise=0.01):
+        (folder,) = (tmp_path / "many").glob("arrays-*")
+        X = np.column_stack([rows[0], np.ones(N)])
+        np.testing.assert_allclose(np.load(folder / "gram.npy"), X.T @ X, rtol=1e-12)
+
+
+def test_ids_must_be_unique(arrow_table, tmp_path):
+    where = arrow_table.column_names.index("row_id")
+    path = tmp_path / "twice.parquet"
+    names = ["a", "a", *[str(k) for k in range(N - 2)]]
+    pyarrow.parquet.write_table(arrow_table.set_column(where, "row_id", pa.array(names)), path)
+    with pytest.raises(ValueError, match="ids must be unique, got 'a' more than once"):
+        Desk.create(tmp_path / "twice", path, COLUMNS)
+    assert not (tmp_path / "twice").exists()
+
+
+def test_a_folder_with_files_is_left_alone(parquet, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("dear")
+    with pytest.raises(ValueError, match="must be a new or empty folder"):
+        Desk.create(tmp_path / "full", parquet, COLUMNS)
+    with pytest.raises(ValueError, match="must be a store"):
+        Desk.open(tmp_path / "full")
+
+
+@pytest.mark.parametrize("name", ["theta.npy", "basis.npy", "digests.npy"])
+def test_an_altered_array_is_noticed(desk, tmp_path, name):
+    (folder,) = (tmp_path / "store").glob("arrays-*")
+    content = bytearray((folder / name).read_bytes())
+    content[-3] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(StoreDamaged, match=rf"{name} was altered or cut"):
+        desk.unlearn("person number 3", epsilon=1.0)
+    with desk.log() as log:
+        assert log.size == 1
+
+
+def test_arrays_of_a_run_that_was_killed_are_cleared_away(desk, tmp_path):
+    store = tmp_path / "store"
+    (store / "arrays-1").mkdir()
+    (store / "arrays-1" / "theta.npy").write_bytes(b"half")
+    with Desk.open(store) as again:
+        assert [p.name for p in store.glob("arrays-*")] == ["arrays-0"]
+        assert again.unlearn("person number 3", epsilon=1.0)
+    assert [p.name for p in store.glob("arrays-*")] == ["arrays-1"]
+
+
+def test_a_second_process_is_told_to_wait(desk, tmp_path):
+    with desk._ledger.writing(), pytest.raises(StoreDamaged, match="in use by another process"):
+        Desk.open(tmp_path / "store", patience=0.05)
+
+
+def test_a_log_that_was_edited_is_noticed_against_a_noted_head(desk):
+    desk.unlearn("person number 3", epsilon=1.0)
+    with desk.log() as log:
+        noted = log.head
+        log.check_grown_from(noted)
+    desk.unlearn("person number 4", epsilon=1.0)
+    with desk.log() as log:
+        log.check_grown_from(noted)
+    desk._ledger._database.execute("UPDATE entries SET body = '{}' WHERE place = 1")
+    with desk.log() as log, pytest.raises(LedgerMismatch, match="it was rewritten"):
+        log.check_grown_from(noted)
+    desk._ledger._database.execute("DELETE FROM entries WHERE place = 1")
+    with desk.log() as log, pytest.raises(LedgerMismatch, match="an entry is missing"):
+        log.check_grown_from(noted)
+    desk._ledger._database.execute("DELETE FROM entries WHERE place = 2")
+    with desk.log() as log, pytest.raises(LedgerMismatch, match="it was cut short"):
+        log.check_grown_from(noted)
