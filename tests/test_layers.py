@@ -16,6 +16,7 @@ ROOMS = [
     "auditing",
     "deletion",
     "datasets",
+    "cli",
 ]
 FOUNDATION = {"_checks", "_extras", "_processes", "_progress", "exceptions"}
 # `accounting` stands after `laws` in the house but knows nothing of ridge or data.

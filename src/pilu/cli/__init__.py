@@ -1,0 +1,1 @@
+"""The command line; `python -m pilu` is the same as `pilu`."""
