@@ -83,6 +83,15 @@ def test_errors_are_one_line_and_change_nothing(fitted, capfd, line, message):
     assert fitted("ledger store") == before
 
 
+def test_a_queue(fitted):
+    assert "Nobody waits" in fitted("run store")
+    fitted("request store --subject p3 --due 2027-01-31")
+    assert "2 wait(s)" in fitted("request store --subject p5")
+    done = json.loads(fitted("run store --json"))
+    assert done["rows"] == [9, 10, 11, 15, 16, 17]
+    assert "due 2027-01-31" in fitted("ledger store")
+
+
 def test_a_budget_that_is_spent_has_a_code_of_its_own(run):
     run("fit people.parquet --target y --subject person --out store --budget-epsilon 1.2")
     run("unlearn store --subject p3 --steps 1")

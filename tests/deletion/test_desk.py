@@ -1,6 +1,7 @@
 """The desk against the estimator in memory, and what is left in its files."""
 
 from collections.abc import Mapping
+from datetime import date
 
 import numpy as np
 import pyarrow as pa
@@ -243,3 +244,26 @@ def test_a_log_that_was_edited_is_noticed_against_a_noted_head(desk):
     desk._ledger._database.execute("DELETE FROM entries WHERE place = 2")
     with desk.log() as log, pytest.raises(LedgerMismatch, match="it was cut short"):
         log.check_grown_from(noted)
+
+
+def test_everybody_who_waits_goes_as_one_group(desk, tmp_path):
+    assert desk.run() is None
+    desk.request("person number 5", date(2027, 3, 1))
+    desk.request("person number 3")
+    desk.request("person number 4", date(2027, 1, 1))
+    desk.request("person number 5", date(2027, 2, 1))  # again, and sooner
+    assert [due for _, due in desk.pending()] == ["2027-01-01", "2027-02-01", None]
+    with Desk.open(tmp_path / "store") as again:
+        certificate = again.run(epsilon=1.0)
+        assert certificate.rows == tuple(range(9, 18))
+        assert again.pending() == []
+    with pytest.raises(AlreadyForgotten):
+        desk.request("person number 4")
+    with pytest.raises(ValueError, match="unknown"):
+        desk.request("somebody")
+
+
+def test_a_request_that_was_answered_otherwise_waits_no_more(desk):
+    desk.request("person number 5")
+    desk.unlearn("person number 5", epsilon=1.0)
+    assert desk.pending() == []

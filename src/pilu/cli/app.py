@@ -4,6 +4,7 @@ Heavy imports wait until a command needs them, so that `--help` and `ledger` ans
 """
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -150,9 +151,14 @@ def unlearn(
             redraw_if_needed=redraw_if_needed,
             table=table,
         )
-        left = desk.left()
-        with desk.log() as log:
-            head = str(log.head)
+        _hand_over(desk, found, path, as_json)
+
+
+def _hand_over(desk: Any, found: Any, path: Path, as_json: bool) -> None:
+    """Write the certificate with its evidence, and say what was done."""
+    left = desk.left()
+    with desk.log() as log:
+        head = str(log.head)
     path.write_text(found.to_json() + "\n")
     _say(
         {**json.loads(found.without_evidence().to_json()), "head": head, "certificate": str(path)},
@@ -162,6 +168,58 @@ def unlearn(
         f"\nCertificate with its evidence, handed out once: {path}\nHead of the ledger: {head}",
         as_json,
     )
+
+
+@app.command(epilog="Example: `pilu request store --subject anna --due 2027-01-31`")
+@in_one_line
+def request(
+    store: Store,
+    subject: Subject,
+    due: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="By when.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Queue a person; `pilu run` forgets everybody who waits."""
+    from pilu.deletion.desk import Desk
+
+    with Desk.open(store) as desk:
+        desk.request(subject, None if due is None else due.date())
+        waiting = len(desk.pending())
+    _say({"pending": waiting}, f"Noted. {waiting} wait(s); `pilu run {store}` forgets.", as_json)
+
+
+@app.command(epilog="Example: `pilu run store --epsilon 1`, every night")
+@in_one_line
+def run(
+    store: Store,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = None,
+    steps: Steps = 80,
+    redraw_if_needed: Annotated[
+        bool, typer.Option(help="Redraw where the budget would not do.")
+    ] = False,
+    table: Source = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Where to write the certificate with its evidence.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Forget everybody who waits, as one group."""
+    from pilu.deletion.desk import Desk
+
+    path = certificate or Path(f"certificate-{_today()}.json")
+    _check_outside(path, store)
+    with Desk.open(store) as desk:
+        found = desk.run(
+            epsilon=epsilon,
+            delta=delta,
+            n_unlearn_steps=steps,
+            redraw_if_needed=redraw_if_needed,
+            table=table,
+        )
+        if found is None:
+            _say({"pending": 0}, "Nobody waits.", as_json)
+            return
+        _hand_over(desk, found, path, as_json)
 
 
 @app.command(epilog="Example: `pilu redraw store`")
@@ -237,6 +295,8 @@ def _say(record: Any, text: str, as_json: bool) -> None:
 def _in_words(entry: dict[str, Any]) -> str:
     if entry["kind"] == "fit":
         return f"learned {entry['n_rows']:,} rows"
+    if entry["kind"] == "request":
+        return f"asked for {entry['subject'][:12]}..., due {entry['due'] or 'any time'}"
     found = entry["certificate"]
     return (
         f"{entry['kind']}: {len(found['rows'])} row(s) by {found['method']}, epsilon "
@@ -253,6 +313,4 @@ def _check_outside(path: Path, store: Path) -> None:
 
 
 def _today() -> str:
-    from datetime import UTC, datetime
-
     return datetime.now(UTC).strftime("%Y%m%d-%H%M%S")

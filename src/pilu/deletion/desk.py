@@ -15,10 +15,10 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -196,26 +196,57 @@ class Desk:
     ) -> Certificate:
         """Forget all rows of a subject as one group."""
         return self._forget(
-            [subject], epsilon=epsilon, table=table, redraw_if_needed=redraw_if_needed, **options
+            lambda: {self._hash("subject", subject): self._positions("subject", subject)},
+            epsilon=epsilon,
+            table=table,
+            redraw_if_needed=redraw_if_needed,
+            **options,
         )
+
+    def request(self, subject: Any, due: date | None = None) -> None:
+        """Queue a subject, to be forgotten by the next `run`."""
+        with self._ledger.writing() as ledger:
+            self._positions("subject", subject)  # is there anybody of that name?
+            hashed = self._hash("subject", subject)
+            when = None if due is None else due.isoformat()
+            ledger.ask(hashed, when, _now())
+            ledger.append({"kind": "request", "subject": hashed.hex(), "due": when, "time": _now()})
+
+    def pending(self) -> list[tuple[str, str | None]]:
+        """Hashes of those who wait and their dates, the earliest first."""
+        with self._ledger.reading() as ledger:
+            return [(name.hex(), due) for name, due, _ in ledger.pending()]
+
+    def run(self, **options: Any) -> Certificate | None:
+        """Forget everybody who waits, as one group; None if nobody does."""
+
+        def waiting() -> dict[bytes, NDArray[np.intp]]:
+            return {
+                name: np.array(self._ledger.positions("subject", name), dtype=np.intp)
+                for name, _, _ in self._ledger.pending()
+            }
+
+        if not self.pending():
+            return None
+        return self._forget(waiting, **options)
 
     def redraw(self, table: str | Path | None = None) -> Certificate:
         """Draw the parameters afresh from the rows that are left: epsilon = 0, a full budget."""
-        return self._forget([], method="redraw", table=table)
+        return self._forget(dict, method="redraw", table=table)
 
     def _forget(
         self,
-        subjects: Sequence[Any],
+        whom: Callable[[], dict[bytes, NDArray[np.intp]]],
         *,
         table: str | Path | None = None,
         redraw_if_needed: bool = False,
         method: str = "langevin",
         **options: Any,
     ) -> Certificate:
+        """Forget whoever `whom` names within the transaction: hashes and positions."""
         with self._ledger.writing() as ledger:
-            opened = self._load()
-            groups = [self._positions("subject", subject) for subject in subjects]
-            rows = np.unique(np.concatenate([*groups, np.array([], dtype=np.intp)]))
+            opened, subjects = self._load(), whom()
+            rows = np.unique(np.concatenate([*subjects.values(), np.array([], dtype=np.intp)]))
             self._attach(opened, table, rows)
             given = rows.tolist() if len(rows) else None
             certificate = opened.model.unlearn(given, method=method, **options)
@@ -228,11 +259,12 @@ class Desk:
                 certificate = opened.model.unlearn(given, method="redraw")
             entry = {
                 "kind": "unlearn" if len(rows) else "redraw",
-                "subjects": sorted(self._hash("subject", name).hex() for name in subjects),
+                "subjects": sorted(name.hex() for name in subjects),
                 "certificate": _plain(certificate),
             }
             self._turn_to(opened.model, opened.state, entry)
             ledger.forget_positions(rows)
+            ledger.answered(subjects)
             generation = ledger.state["generation"]
         drop_others(self.folder, generation)
         return certificate
@@ -250,7 +282,7 @@ class Desk:
         hashes = write_arrays(self.folder, generation, kept.arrays)
         changed = {"generation": generation, "arrays": hashes, "model": kept.record}
         self._ledger.set_state(state | changed)
-        self._ledger.append({**entry, "time": datetime.now(UTC).isoformat(timespec="seconds")})
+        self._ledger.append({**entry, "time": _now()})
 
     def _attach(self, opened: _Opened, table: str | Path | None, rows: NDArray[np.intp]) -> None:
         """Let the model read its rows from the user's table; those of a request at once."""
@@ -309,6 +341,10 @@ class Desk:
         """The ledger, to be read."""
         with self._ledger.reading() as ledger:
             yield ledger
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _encoder(model: Model) -> Any:
