@@ -83,6 +83,13 @@ def test_errors_are_one_line_and_change_nothing(fitted, capfd, line, message):
     assert fitted("ledger store") == before
 
 
+def test_release_and_predict(fitted, tmp_path):
+    assert "nobody was forgotten yet" in fitted("release store --out model.json")
+    assert len(json.loads((tmp_path / "model.json").read_text())["coefficients"][0]) == 3
+    assert "60 predictions" in fitted("predict store --rows people.parquet --out out.csv")
+    assert "released" in fitted("ledger store")
+
+
 def test_a_queue(fitted):
     assert "Nobody waits" in fitted("run store")
     fitted("request store --subject p3 --due 2027-01-31")

@@ -11,7 +11,8 @@ import pytest
 from deletion.conftest import COLUMNS, N
 from pilu import LangevinRidge, LangevinRidgeClassifier, verify
 from pilu.deletion import tables
-from pilu.deletion.desk import Budget, Desk
+from pilu.deletion.budget import Budget
+from pilu.deletion.desk import Desk
 from pilu.exceptions import AlreadyForgotten, BudgetSpent, LedgerMismatch, RowsChanged, StoreDamaged
 
 
@@ -267,3 +268,32 @@ def test_a_request_that_was_answered_otherwise_waits_no_more(desk):
     desk.request("person number 5")
     desk.unlearn("person number 5", epsilon=1.0)
     assert desk.pending() == []
+
+
+def test_what_is_released_is_on_a_grid_well_below_the_noise(desk, tmp_path):
+    certificate = desk.unlearn("person number 3", n_unlearn_steps=1)
+    record = desk.release()
+    (folder,) = (tmp_path / "store").glob("arrays-*")
+    theta = np.load(folder / "theta.npy")[:, 0]
+    released = np.array([*record["coefficients"][0], *record["intercept"]])
+    grid = record["grid"]
+    assert np.log2(grid) == round(np.log2(grid))
+    np.testing.assert_array_equal(released / grid, np.round(released / grid))
+    np.testing.assert_allclose(released, theta, atol=0.5001 * grid)
+    # one step's noise alone moves a parameter by hundreds of grid points
+    step = np.sqrt(2 / np.load(folder / "eigenvalues.npy").max()) * certificate.noise
+    assert grid < step / 100
+    assert record["certificate_sha256"] == certificate.sha256
+    assert record["parameters_sha256"] == certificate.parameters_sha256
+    with desk.log() as log:
+        assert log.entries()[-1].record["sha256"] == record["sha256"]
+
+
+def test_predictions_of_a_table(desk, parquet, rows, tmp_path):
+    assert desk.predict_table(parquet, tmp_path / "out.csv") == N
+    found = np.loadtxt(tmp_path / "out.csv", skiprows=1)
+    np.testing.assert_allclose(found, desk.predict(rows[0]), rtol=1e-12)
+    other = pa.table({"f0": [1.0], "f1": [2.0]})
+    pyarrow.parquet.write_table(other, tmp_path / "other.parquet")
+    with pytest.raises(ValueError, match="must have a column 'f2'"):
+        desk.predict_table(tmp_path / "other.parquet", tmp_path / "out.csv")

@@ -58,7 +58,8 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Learn from a table, batch after batch, into a new store."""
-    from pilu.deletion.desk import Budget, Desk
+    from pilu.deletion.budget import Budget
+    from pilu.deletion.desk import Desk
     from pilu.deletion.tables import Columns
 
     with (
@@ -237,6 +238,39 @@ def redraw(store: Store, as_json: Json = False) -> None:
     )
 
 
+@app.command(epilog="Example: `pilu release store --out model.json`")
+@in_one_line
+def release(
+    store: Store,
+    out: Annotated[Path, typer.Option(help="The file to write.")],
+    as_json: Json = False,
+) -> None:
+    """Coefficients only, rounded to a grid well below the noise, bound to the last certificate."""
+    from pilu.deletion.desk import Desk
+
+    with Desk.open(store) as desk:
+        record = desk.release()
+    out.write_text(json.dumps(record, indent=1) + "\n")
+    bound = record["certificate_sha256"] or "none: nobody was forgotten yet"
+    text = f"{out}: coefficients on a grid of {record['grid']:.3g}. Certificate: {bound}"
+    _say({name: record[name] for name in ("sha256", "certificate_sha256", "grid")}, text, as_json)
+
+
+@app.command(epilog="Example: `pilu predict store --rows new.csv --out predicted.csv`")
+@in_one_line
+def predict(
+    store: Store,
+    rows: Annotated[Path, typer.Option(help="CSV or Parquet with the features of the fit.")],
+    out: Annotated[Path, typer.Option(help="The CSV to write.")],
+) -> None:
+    """Predictions for new rows."""
+    from pilu.deletion.desk import Desk
+
+    with Desk.open(store) as desk:
+        n = desk.predict_table(rows, out)
+    typer.echo(f"{out}: {n:,} predictions")
+
+
 @app.command(epilog="Example: `pilu ledger store --since 3:5f1c...`")
 @in_one_line
 def ledger(
@@ -297,6 +331,8 @@ def _in_words(entry: dict[str, Any]) -> str:
         return f"learned {entry['n_rows']:,} rows"
     if entry["kind"] == "request":
         return f"asked for {entry['subject'][:12]}..., due {entry['due'] or 'any time'}"
+    if entry["kind"] == "release":
+        return f"released {entry['sha256'][:12]}..."
     found = entry["certificate"]
     return (
         f"{entry['kind']}: {len(found['rows'])} row(s) by {found['method']}, epsilon "

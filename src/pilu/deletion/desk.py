@@ -25,43 +25,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._checks import check_probability, check_real
 from pilu.certify.certificate import Certificate
 from pilu.deletion.arrays import drop_others, read_arrays, write_arrays, write_durably
+from pilu.deletion.budget import Budget, is_within, left_of, refusal
 from pilu.deletion.fitting import fit_table
 from pilu.deletion.lazy_rows import LazyRows
 from pilu.deletion.ledger import Ledger
+from pilu.deletion.release import release_record
 from pilu.deletion.snapshot import Model, restored, snapshot
-from pilu.deletion.tables import Columns, Table, open_table
+from pilu.deletion.tables import Columns, Table, feature_batches, open_table
 from pilu.estimators.quote import Quote
 from pilu.exceptions import AlreadyForgotten, BudgetSpent, StoreDamaged
 
-__all__ = ["Budget", "Desk"]
+__all__ = ["Desk"]
 
 _FORMAT = "pilu.store/1"
-_REQUESTS = 20  # at delta = 1/n each, in a usual budget
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What all requests since the last redraw may add up to.
-
-    By default epsilon = 10 and delta = 20/n, n the rows of the fit: twenty requests at the usual
-    delta of 1/n each.
-    """
-
-    epsilon: float = 10.0
-    delta: float | None = None
-
-    def __post_init__(self) -> None:
-        check_real("budget epsilon", self.epsilon, above=0.0)
-        if self.delta is not None:
-            check_probability("budget delta", self.delta)
-
-    def limits(self, n_rows: int) -> list[float]:
-        """epsilon and delta for a table of n rows."""
-        usual = min(_REQUESTS / n_rows, 0.5)
-        return [self.epsilon, usual if self.delta is None else self.delta]
 
 
 @dataclass(frozen=True)
@@ -178,10 +156,32 @@ class Desk:
         with self._ledger.reading():
             return np.asarray(self._load().model.predict(X))
 
+    def predict_table(self, rows: str | Path, out: str | Path) -> int:
+        """Predictions for the rows of a file, into a CSV, batch after batch; how many."""
+        with self._ledger.reading():
+            opened, n = self._load(), 0
+            with Path(out).open("w", encoding="utf-8") as file:
+                names = opened.columns.target
+                file.write(",".join(names) + "\n")
+                for X in feature_batches(rows, opened.state["features"]):
+                    found = np.asarray(opened.model.predict(X)).reshape(len(X), -1)
+                    file.writelines(",".join(map(str, line)) + "\n" for line in found.tolist())
+                    n += len(X)
+            return n
+
+    def release(self) -> dict[str, Any]:
+        """Coefficients only, rounded to a grid, bound to the last certificate; logged."""
+        with self._ledger.writing() as ledger:
+            opened = self._load()
+            record = release_record(opened.model, opened.state["features"], _last(ledger))
+            bound = {name: record[name] for name in ("sha256", "certificate_sha256", "grid")}
+            ledger.append({"kind": "release", **bound, "time": _now()})
+        return record
+
     def left(self) -> tuple[float, float]:
         """What is left of the budget: epsilon and delta."""
         with self._ledger.reading() as ledger:
-            return _left(ledger.state)
+            return left_of(ledger.state)
 
     # Forgetting
 
@@ -250,9 +250,9 @@ class Desk:
             self._attach(opened, table, rows)
             given = rows.tolist() if len(rows) else None
             certificate = opened.model.unlearn(given, method=method, **options)
-            if not _within(certificate, opened.state):
+            if not is_within(certificate, opened.state):
                 if not redraw_if_needed:
-                    raise BudgetSpent(_refusal(self.folder, certificate, opened.state))
+                    raise BudgetSpent(refusal(self.folder, certificate, opened.state))
                 with_rows = self._load()
                 self._attach(with_rows, table, rows)
                 opened = with_rows
@@ -343,6 +343,14 @@ class Desk:
             yield ledger
 
 
+def _last(ledger: Ledger) -> Certificate | None:
+    """The last certificate in the log."""
+    for entry in reversed(ledger.entries()):
+        if "certificate" in entry.record:
+            return Certificate.from_json(json.dumps(entry.record["certificate"]))
+    return None
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -355,26 +363,6 @@ def _encoder(model: Model) -> Any:
         return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
 
     return encode
-
-
-def _left(state: dict[str, Any]) -> tuple[float, float]:
-    epsilon, delta = state["budget"]
-    spent = state["model"]["spent"]["total"]
-    return max(epsilon - spent[0], 0.0), max(delta - spent[1], 0.0)
-
-
-def _within(certificate: Certificate, state: dict[str, Any]) -> bool:
-    epsilon, delta = state["budget"]
-    return bool(certificate.total_epsilon <= epsilon and certificate.total_delta <= delta)
-
-
-def _refusal(folder: Path, certificate: Certificate, state: dict[str, Any]) -> str:
-    epsilon, delta = state["budget"]
-    return (
-        f"the total would be epsilon = {certificate.total_epsilon:.4g}, delta = "
-        f"{certificate.total_delta:.3g}, past the budget of {epsilon:g} and {delta:g}. Nothing was "
-        f"changed. Run `pilu redraw {folder}` first, or pass --redraw-if-needed."
-    )
 
 
 def _plain(certificate: Certificate) -> dict[str, Any]:

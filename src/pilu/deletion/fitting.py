@@ -52,7 +52,10 @@ def fit_table(
             yield X, Y
 
     problem = RidgeProblem.collected(source, float(model.alpha), reader.n_outputs, read)
-    if classes is not None:
+    if isinstance(model, LangevinRidge):
+        model._single_output = reader.n_outputs == 1
+    else:
+        assert classes is not None
         model.classes_ = classes
     model.n_features_in_ = p
     chain = Chain.learn(

@@ -120,7 +120,9 @@ def _restored(record: Mapping[str, Any], arrays: Arrays, key: bytes) -> Model:
     )
     model = _KINDS[record["kind"]](**record["parameters"])
     model.n_features_in_ = int(record["n_features"])
-    if record["classes"] is not None:
+    if isinstance(model, LangevinRidge):
+        model._single_output = arrays["theta"].shape[1] == 1
+    else:
         model.classes_ = np.array(record["classes"])
     model._fitted = Fitted(
         chain,

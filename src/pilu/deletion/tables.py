@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pilu._checks import complaint
 from pilu._extras import need
 
-__all__ = ["Batch", "Columns", "Table", "open_table"]
+__all__ = ["Batch", "Columns", "Table", "feature_batches", "open_table"]
 
 Array = NDArray[np.float64]
 Names = list[Any]
@@ -36,11 +36,12 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns mean what; the features are all others."""
+    """Which columns mean what; the features are all others, unless they are named."""
 
     target: tuple[str, ...]
     id: str | None = None
     subject: str | None = None
+    features: tuple[str, ...] | None = None
 
     @property
     def special(self) -> tuple[str, ...]:
@@ -89,6 +90,16 @@ def open_table(path: str | Path, columns: Columns) -> Table:
     return table
 
 
+def feature_batches(path: str | Path, features: Sequence[str]) -> Iterator[Array]:
+    """Some columns of a table, in batches, as numbers."""
+    # A table needs one column that is no feature; for predictions the first will do.
+    first, *others = features
+    for batch in open_table(path, Columns((first,), features=tuple(others))).batches():
+        if batch.y.dtype.kind not in "iufb":
+            raise ValueError(f"{path}: column {first!r} must be numeric, got {batch.y[0]!r}.")
+        yield np.column_stack([batch.y.astype(np.float64), batch.X])
+
+
 class _Arrow:
     """Parquet and CSV by pyarrow."""
 
@@ -103,7 +114,8 @@ class _Arrow:
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"{path} must name its columns once, got {twice!r} twice.")
         _check_columns(path, names, columns)
-        self.features = tuple(name for name in names if name not in columns.special)
+        others = tuple(name for name in names if name not in columns.special)
+        self.features = others if columns.features is None else columns.features
 
     def _open(self) -> list[str]:
         raise NotImplementedError
@@ -365,7 +377,7 @@ def _load(path: Path) -> Any:
 
 
 def _check_columns(path: Path, names: Sequence[str], columns: Columns) -> None:
-    for name in columns.special:
+    for name in (*columns.special, *(columns.features or ())):
         if name not in names:
             shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
             raise ValueError(f"{path} must have a column {name!r}, got {shown}.")

@@ -1,0 +1,58 @@
+"""What all requests since the last redraw may add up to, and what is left of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pilu._checks import check_probability, check_real
+from pilu.certify.certificate import Certificate
+
+__all__ = ["Budget", "is_within", "left_of", "refusal"]
+
+_REQUESTS = 20  # at delta = 1/n each, in a usual budget
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A total (epsilon, delta) for a store.
+
+    By default epsilon = 10 and delta = 20/n, n the rows of the fit: twenty requests at the usual
+    delta of 1/n each.
+    """
+
+    epsilon: float = 10.0
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        check_real("budget epsilon", self.epsilon, above=0.0)
+        if self.delta is not None:
+            check_probability("budget delta", self.delta)
+
+    def limits(self, n_rows: int) -> list[float]:
+        """epsilon and delta for a table of n rows."""
+        usual = min(_REQUESTS / n_rows, 0.5)
+        return [self.epsilon, usual if self.delta is None else self.delta]
+
+
+def left_of(state: Mapping[str, Any]) -> tuple[float, float]:
+    """What is left of a store's budget: epsilon and delta."""
+    epsilon, delta = state["budget"]
+    spent = state["model"]["spent"]["total"]
+    return max(epsilon - spent[0], 0.0), max(delta - spent[1], 0.0)
+
+
+def is_within(certificate: Certificate, state: Mapping[str, Any]) -> bool:
+    """Whether the total of a certificate stays within a store's budget."""
+    epsilon, delta = state["budget"]
+    return bool(certificate.total_epsilon <= epsilon and certificate.total_delta <= delta)
+
+
+def refusal(store: Path, certificate: Certificate, state: Mapping[str, Any]) -> str:
+    """Why not, and what to do."""
+    epsilon, delta = state["budget"]
+    return (
+        f"the total would be epsilon = {certificate.total_epsilon:.4g}, delta = "
+        f"{certificate.total_delta:.3g}, past the budget of {epsilon:g} and {delta:g}. Nothing was "
+        f"changed. Run `pilu redraw {store}` first, or pass --redraw-if-needed."
+    )

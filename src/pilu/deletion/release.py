@@ -1,0 +1,59 @@
+"""What leaves the house: coefficients only, on a grid, bound to the certificate they came with.
+
+Rounding to a grid that knows nothing of the data is post-processing, so the guarantee holds for
+what is released. It takes away the low bits in which floating-point noise differs from the real
+numbers that the analysis speaks of (docs/guarantee.md, "Floating point").
+"""
+
+import hashlib
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from pilu.certify.certificate import Certificate, sha256_of_parameters
+from pilu.deletion.snapshot import Model
+from pilu.exceptions import StoreDamaged
+from pilu.laws.iterates import IterateLaw
+
+__all__ = ["SCHEMA", "grid_below_noise", "release_record"]
+
+SCHEMA = "pilu.release/1"
+
+_BELOW = 2.0**-10  # of the least deviation of a direction
+
+
+def grid_below_noise(model: Model) -> float:
+    """A power of two, about a thousandth of the deviation of the least noisy direction."""
+    law = model._fitted.law
+    assert isinstance(law, IterateLaw)  # a store has no mini-batches
+    least = float(np.min(law.final_variances(law.spectrum.eigenvalues)))
+    return 2.0 ** math.floor(math.log2(math.sqrt(least) * _BELOW))
+
+
+def release_record(
+    model: Model, features: list[str], certificate: Certificate | None
+) -> dict[str, Any]:
+    """Coefficients, intercept and what they are bound to, with a hash of all of it.
+
+    `certificate` is the last one, None before the first request.
+    """
+    theta, grid = model._theta, grid_below_noise(model)
+    held = sha256_of_parameters(theta)
+    if certificate is not None and certificate.parameters_sha256 != held:
+        raise StoreDamaged("the parameters are not those of the last certificate in the ledger.")
+    rounded = np.round(theta / grid) * grid
+    width = len(features)
+    record: dict[str, Any] = {
+        "schema": SCHEMA,
+        "features": features,
+        "coefficients": rounded[:width].T.tolist(),
+        "intercept": rounded[width].tolist() if len(rounded) > width else None,
+        "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
+        "grid": grid,
+        "parameters_sha256": held,
+        "certificate_sha256": None if certificate is None else certificate.sha256,
+    }
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    return {**record, "sha256": hashlib.sha256(text.encode()).hexdigest()}
