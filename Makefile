@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo compare audit cifar10 cifar10-quick test test-slow bench bench-quick bench-growth lint types clean
+.PHONY: demo compare audit figures reproduce reproduce-full cifar10 cifar10-quick test test-slow bench bench-quick bench-growth lint types clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -17,6 +17,15 @@ compare: .venv/ready
 
 audit: .venv/ready
 	$(BIN)/python examples/audit.py --out audit-output
+
+figures: .venv/ready
+	$(BIN)/python -m experiments --figures
+
+reproduce: .venv/ready
+	$(BIN)/python -m experiments --size quick
+
+reproduce-full: .venv/ready
+	$(BIN)/python -m experiments --size full
 
 cifar10-quick: .venv/ready
 	$(BIN)/python -m experiments.cifar10 --quick

@@ -12,6 +12,7 @@ from experiments.cifar10.config import CONFIGS as CIFAR10
 from experiments.cifar10.render import render as render_cifar10
 from experiments.linear.command import run_compute
 from experiments.linear.figures import PICTURES, TABLES, of_study, script
+from experiments.page import write as write_page
 from experiments.store import FIGURES, STORES
 
 STUDIES = ("depth", "mnist", "cifar10")
@@ -39,7 +40,9 @@ def main() -> None:
                 run_compute(name, script("compute", name).compute, study, size, options.again)
         for name in of_study(PICTURES, study):
             script("render", name).render(STORES[size], study, FIGURES[size])
-    print(f"pictures are in {FIGURES[size]}")
+    print(f"\npictures are in {FIGURES[size]}")
+    if set(options.studies) == set(STUDIES) and not options.figures:
+        print(f"the page of results is {write_page(size)}")
 
 
 if __name__ == "__main__":

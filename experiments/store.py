@@ -51,7 +51,8 @@ class Store:
         """Whether the table is there, and was computed by the same settings."""
         path = self.folder / f"{name}.json"
         same = json.loads(json.dumps(config))
-        return path.exists() and json.loads(path.read_text()).get("config") == same
+        there = path.exists() and path.with_suffix(".csv").exists()
+        return there and json.loads(path.read_text()).get("config") == same
 
 
 STORES = {"full": Store(HERE / "results"), "quick": Store(HERE / "runs" / "quick")}

@@ -85,6 +85,12 @@ def legend_below(panel: Any, title: str) -> None:
     )
 
 
+def bare(panel: Any) -> None:
+    """An image needs neither ticks nor axes."""
+    panel.set(xticks=[], yticks=[])
+    panel.spines[:].set_visible(False)
+
+
 def plain_log_axis(axis: Any) -> None:
     """A logarithmic axis with numbers as people write them."""
     axis.set_major_locator(ticker.LogLocator(10, subs=(1.0, 2.0, 5.0)))

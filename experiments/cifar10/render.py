@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.store import FIGURES, STORES, Store
-from experiments.style import GREY, PAGE, figure, legend_below, row_styles
+from experiments.style import GREY, PAGE, bare, figure, legend_below, row_styles
 from pilu.datasets import CIFAR10_CLASSES
 
 KINDS = ("linear", "non-linear")
@@ -24,7 +24,7 @@ def draw_rows(rows: pd.DataFrame, pixels: pd.DataFrame, folder: Path) -> None:
             panel.imshow(image.reshape(32, 32, 3))
             panel.set_title(f"row {line.row}\n{CIFAR10_CLASSES[line.label]}")
             panel.set_xlabel(f"|gradient| {line.gradient_norm:.1f}")
-            panel.set(xticks=[], yticks=[])
+            bare(panel)
 
 
 def draw_trade_offs(curves: pd.DataFrame, rows: pd.DataFrame, note: str, folder: Path) -> None:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from experiments.linear.config import STUDIES
 from experiments.linear.engine import Engine, engine
+from experiments.linear.figures import of_study
 from experiments.store import FIGURES, STORES
 
 Compute = Callable[[Engine], dict[str, pd.DataFrame]]
@@ -40,6 +41,8 @@ def run_compute(name: str, compute: Compute, study: str, size: str, again: bool 
 
 def compute_script(doc: str | None, name: str, compute: Compute) -> None:
     options = _parser(doc).parse_args()
+    if not of_study((name,), options.study):
+        raise SystemExit(f"{name} is not a figure of {options.study}: use --study depth.")
     run_compute(name, compute, options.study, options.size, options.again)
 
 

@@ -74,7 +74,9 @@ def standardised(values: np.ndarray, train: np.ndarray) -> tuple[np.ndarray, np.
     """Both parts in units of the training part, with a column of ones."""
     values = np.asarray(values, dtype=np.float64)
     mean, deviation = values[train].mean(axis=0), values[train].std(axis=0)
-    deviation[deviation == 0] = 1.0  # a feature that never changes says nothing
+    # A feature that never changes says nothing; the deviation of equal numbers need not be 0.
+    same = np.ptp(values[train], axis=0) == 0
+    mean[same], deviation[same] = values[train][0, same], 1.0
     values = np.hstack([(values - mean) / deviation, np.ones((len(values), 1))])
     return values[train], values[~train]
 

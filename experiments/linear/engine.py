@@ -128,7 +128,9 @@ class Engine:
             law.schedule.segments[0],
             gaussian,
         )
-        left = self.spectrum.without(*self.request(row)[:2])
+        # By the problem: where p > n, a basis with a row taken out knows of no complement.
+        problem = self.model._fitted.chain.problem
+        left = problem.without(np.array([row]), *self.request(row)[:2]).corrected_spectrum
         theta = draw_after(theta, repeated(left, n_runs), law.step_size, segment, gaussian)
         return self.scores(theta, n_runs)
 
@@ -137,7 +139,9 @@ class Engine:
         points = self.held_out
         found = (points.X @ theta).reshape(len(points.X), n_runs, -1)
         if self.data.is_classification:
-            right = found.argmax(axis=2) == points.Y.argmax(axis=1)[:, None]
+            # A label that the model does not know is nobody's column.
+            labels = np.where(points.Y.any(axis=1), points.Y.argmax(axis=1), -1)
+            right = found.argmax(axis=2) == labels[:, None]
             return right.mean(axis=0)
         return np.sqrt(np.mean(np.square(found - points.Y[:, None]), axis=(0, 2)))
 

@@ -41,20 +41,15 @@ def trajectories(engine: Engine, request: Request) -> np.ndarray:
     rng = np.random.default_rng([study.seed, 1])
     step = 1 - eta * spectrum.eigenvalues[:, None]
     push = eta * repeated(spectrum, R).cross
-    rows = request.X @ spectrum.basis  # what is outside of the basis never moves from zero
-    outside = np.linalg.norm(request.X, axis=1) ** 2 - np.linalg.norm(rows, axis=1) ** 2
-    hidden = np.zeros((len(rows), R * d))  # x'theta outside of the basis: alpha and noise only
+    rows = request.X @ spectrum.basis  # training rows lie in the span of the basis
     scale = np.sqrt(2 * eta) * study.noise
     state = np.zeros(push.shape)
     norms = np.linalg.norm(request.X, axis=1)[:, None]
     found = np.empty((R, len(rows), T))
     for k in range(T):
-        residuals = (rows @ state + hidden).reshape(len(rows), R, d) - request.Y[:, None]
+        residuals = (rows @ state).reshape(len(rows), R, d) - request.Y[:, None]
         found[:, :, k] = (eta * norms * np.linalg.norm(residuals, axis=2)).T
         state = step * state + push + scale * rng.standard_normal(state.shape)
-        if spectrum.has_complement:
-            noise = np.sqrt(np.maximum(outside, 0.0))[:, None] * rng.standard_normal(hidden.shape)
-            hidden = (1 - eta * spectrum.alpha) * hidden + scale * noise
     return found
 
 

@@ -14,7 +14,7 @@ from experiments.style import GREY, ORANGE, figure, legend_below
 def render(store: Store, study: str, folder: Path) -> None:
     table, names = store.read(f"{study}_newton"), labels(store, study)
     pilu = table.rename(columns={"method": "accountant"})
-    with figure(folder, f"{study}_newton", 1, 2, sharey=True) as axes:
+    with figure(folder, f"{study}_newton", 1, 2, sharey=True, height=3.0) as axes:
         draw_panels(axes[0], pilu, names, "learning_steps", _epsilon)
         for panel in axes[0]:
             for method, colour, label in (

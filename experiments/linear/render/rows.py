@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from experiments.linear.command import render_script
 from experiments.store import Store
-from experiments.style import PAGE, figure
+from experiments.style import PAGE, bare, figure
 from pilu.datasets import load_motorcycle, patch_targets
 
 RED = "#e41a1c"
@@ -35,7 +35,7 @@ def digits(rows: pd.DataFrame, pixels: pd.DataFrame, folder: Path) -> None:
         for panel, line in zip(axes[0], rows.itertuples(), strict=True):
             image = pixels[pixels["row"] == line.row].drop(columns="row").to_numpy()
             panel.imshow(image.reshape(28, 28), cmap="gray_r")
-            panel.set(xticks=[], yticks=[])
+            bare(panel)
             panel.set_title(f"{line.quantile:.0%}\nrow {line.row}")
             panel.set_xlabel(f"a {line.true:.0f}, seen as {line.predicted:.0f}")
 
@@ -63,12 +63,11 @@ def scene(rows: pd.DataFrame, predicted: np.ndarray, patch: int, folder: Path) -
             (axes[1, 1], np.abs(predicted - true), "absolute error (m)", {"cmap": "magma_r"}),
         )
         for panel, values, title, options in maps:
-            height, width = image.shape[:2]
-            shown = panel.imshow(values, extent=(0, width, height, 0), **options)
+            shown = panel.imshow(values, extent=extent(values, patch), **options)
             panel.set_title(title)
             panel.figure.colorbar(shown, ax=panel, shrink=0.8)
         for panel in axes.ravel():
-            panel.set(xticks=[], yticks=[])
+            bare(panel)
 
 
 def patches(rows: pd.DataFrame, predicted: np.ndarray, patch: int, folder: Path) -> None:
@@ -90,14 +89,13 @@ def patches(rows: pd.DataFrame, predicted: np.ndarray, patch: int, folder: Path)
                 shown = (
                     panel.imshow(image)
                     if values is None
-                    else panel.imshow(values, extent=(0, width, height, 0), **look)
+                    else panel.imshow(values, extent=extent(values, patch), **look)
                 )
                 box(panel, row, patch)
                 x = np.clip(row.image_column, WINDOW, width - WINDOW)
                 y = np.clip(row.image_row, WINDOW, height - WINDOW)
                 panel.set(xlim=(x - WINDOW, x + WINDOW), ylim=(y + WINDOW, y - WINDOW))
-                panel.set(xticks=[], yticks=[])
-                panel.spines[:].set_visible(False)
+                bare(panel)
             panels[0].set_ylabel(title)
             if values is not None:
                 panels[0].figure.colorbar(shown, ax=list(panels), shrink=0.9, pad=0.01)
@@ -107,6 +105,11 @@ def patches(rows: pd.DataFrame, predicted: np.ndarray, patch: int, folder: Path)
             panel.set_xlabel(
                 f"{row.true:.2f} m\npredicted {row.predicted:.2f} m\nerror {row.residual:.2g} m"
             )
+
+
+def extent(values: np.ndarray, patch: int) -> tuple[int, int, int, int]:
+    """Where a map lies, in pixels: the last patches may reach beyond the image, or end before."""
+    return 0, patch * values.shape[1], patch * values.shape[0], 0
 
 
 def box(panel, line, size: float) -> None:

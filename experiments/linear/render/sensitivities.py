@@ -27,7 +27,7 @@ def render(store: Store, study: str, folder: Path) -> None:
         panel.set(xscale="log", yscale="log", xlabel="learning step k + 1")
         panel.set_ylabel("sensitivity at step k")
         lowest = table[runs].to_numpy()
-        panel.set_ylim(bottom=max(lowest[lowest > 0].min(), table["bound"].min() / 1e3))
+        panel.set_ylim(bottom=max(0.8 * lowest[lowest > 0].min(), table["bound"].min() / 1e3))
         legend_below(panel, f"bounds (dashed), {LEGEND}")
 
 

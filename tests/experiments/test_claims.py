@@ -1,0 +1,246 @@
+"""Verdicts follow the tables: each claim on made-up tables for which it holds, and does not."""
+
+import itertools
+
+import pandas as pd
+import pytest
+from experiments.store import STORES, Store
+
+from experiments import claims, page
+
+ROWS = (5, 3, 9)  # the smallest gradient first, whatever their numbers
+EPSILONS = (0.1, 1.0, 10.0)
+CONFIG = {"n_runs": 20, "n_steps": 100, "n_unlearn_steps": 20}
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path)
+
+
+def write(store, name, lines):
+    told = {"config": CONFIG, "data": {"rows": {"train": 1000}}}
+    store.write(f"depth_{name}", pd.DataFrame(lines), told)
+    store.write("depth_rows", pd.DataFrame({"row": ROWS}), told)
+
+
+def sweep(store, noise, expected):
+    """A privacy-utility table; both functions take the row's place, epsilon and accountant."""
+    lines = [
+        {
+            "set": "three",
+            "row": row,
+            "accountant": name,
+            "epsilon": epsilon,
+            "noise": noise(k, epsilon, name),
+            "mean": expected(k, epsilon, name),
+            "expected": expected(k, epsilon, name),
+        }
+        for (k, row), name, epsilon in itertools.product(
+            enumerate(ROWS), claims.ACCOUNTANTS, EPSILONS
+        )
+    ]
+    write(store, "privacy_utility", lines)
+
+
+def horizons(store, table, column, values, noise, expected):
+    lines = [
+        {
+            "row": row,
+            "accountant": name,
+            column: value,
+            "noise": noise(k, value, name),
+            "expected": expected(k, value, name),
+        }
+        for (k, row), name, value in itertools.product(enumerate(ROWS), claims.ACCOUNTANTS, values)
+    ]
+    write(store, table, lines)
+
+
+def verdict(claim, store):
+    found = claim(store, "depth")
+    return found.theorem, found.exact
+
+
+def is_exact(name):
+    return name == "exact"
+
+
+def test_sensitivities_differ(store):
+    lines = [{"row": row, "step": k, "bound": (1 + 5 * i) / (1 + 9 * k)}
+             for i, row in enumerate(ROWS) for k in (0, 1)]  # fmt: skip
+    write(store, "sensitivities", lines)
+    assert verdict(claims.sensitivities_differ, store) == (True, None)
+    write(store, "sensitivities", [line | {"bound": 1 / (1 + 9 * line["step"])} for line in lines])
+    assert verdict(claims.sensitivities_differ, store) == (False, None)
+
+
+def test_one_step_above_its_bound_is_told(store):
+    lines = [{"row": row, "largest_share": 0.9, "exceeded": 0} for row in ROWS]
+    write(store, "margins", lines)
+    assert verdict(claims.runs_stay_under_bounds, store) == (True, None)
+    lines[1] |= {"largest_share": 1.2, "exceeded": 3}
+    write(store, "margins", lines)
+    found = claims.runs_stay_under_bounds(store, "depth")
+    assert found.theorem is False
+    assert "3 step" in found.measured
+    assert "120.00%" in found.measured
+
+
+def test_less_epsilon_costs(store):
+    sweep(store, lambda k, e, _: (1 + k) / e, lambda k, e, _: 1 + (1 + k) / e)
+    assert verdict(claims.less_epsilon_costs, store) == (True, True)
+    # the exact noise of one row rises at the end
+    sweep(
+        store,
+        lambda k, e, name: 99 if is_exact(name) and k == 1 and e == 10 else (1 + k) / e,
+        lambda k, e, _: 1 + (1 + k) / e,
+    )
+    assert verdict(claims.less_epsilon_costs, store) == (True, False)
+    # no noise is needed from some epsilon on: nothing can fall any more
+    sweep(store, lambda k, e, _: 0.0 if e >= 1 else 1.0, lambda k, e, _: 1 / e)
+    assert verdict(claims.less_epsilon_costs, store) == (True, True)
+
+
+def test_rows_differ_in_utility(store):
+    sweep(
+        store,
+        lambda *_: 1.0,
+        lambda k, e, name: 1 + (0.1 if is_exact(name) else 1.0) * k,
+    )
+    assert verdict(claims.rows_differ_in_utility, store) == (True, False)
+
+
+def test_the_factor_between_rows(store):
+    sweep(store, lambda k, e, name: 1 + (2 if is_exact(name) else 1) * k, lambda *_: 1.0)
+    assert verdict(claims.factor_four, store) == (False, True)
+    found = claims.factor_four(store, "depth")
+    assert "Theorem 1: 3; exact: 5" in found.measured
+    sweep(store, lambda k, e, _: 0.0 if k == 0 else 1.0, lambda *_: 1.0)
+    assert "without limit" in claims.factor_four(store, "depth").measured
+
+
+def test_gradient_orders(store):
+    lines = [
+        {"row": k, "gradient_norm": k, "theorem": k**2, "exact": (7 * k) % 20} for k in range(20)
+    ]
+    write(store, "difficulty", lines)
+    assert verdict(claims.gradient_orders, store) == (True, False)
+
+
+def test_more_unlearning_helps_and_saturates(store):
+    steps = (1, 20, 100)
+    error = {1: 3.0, 20: 1.1, 100: 1.0}  # 95 % of the gain by K = 20
+    slow = {1: 3.0, 20: 2.0, 100: 1.0}
+    horizons(
+        store,
+        "unlearning_steps",
+        "unlearning_steps",
+        steps,
+        lambda *_: 1.0,
+        lambda k, K, name: (slow if is_exact(name) else error)[K],
+    )
+    assert verdict(claims.more_unlearning_helps, store) == (True, True)
+    assert verdict(claims.unlearning_saturates, store) == (True, False)
+    worse = {1: 3.0, 20: 1.0, 100: 1.5}
+    horizons(
+        store,
+        "unlearning_steps",
+        "unlearning_steps",
+        steps,
+        lambda *_: 1.0,
+        lambda k, K, name: (worse if is_exact(name) else error)[K],
+    )
+    assert verdict(claims.more_unlearning_helps, store) == (True, False)
+
+
+def test_long_training_hurts(store):
+    horizons(
+        store,
+        "learning_steps",
+        "learning_steps",
+        (10, 100, 1000),
+        lambda k, T, name: 1 / T if is_exact(name) else T,
+        lambda k, T, name: 1.0 if is_exact(name) else 1 + abs(T - 100) / 100,
+    )
+    assert verdict(claims.long_training_hurts, store) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("renyi", "gdp", "expected"),
+    [(3.0, 3.0, (True, True)), (3.0, 1.5, (True, False)), (1.0, 3.0, (False, True))],
+)
+def test_better_than_dp_gd(store, renyi, gdp, expected):
+    sweep(store, lambda *_: 1.0, lambda k, *_: 1 + 0.5 * k)
+    error = {"renyi": renyi, "gdp": gdp}
+    write(
+        store,
+        "dp_gd",
+        [{"accounting": a, "epsilon": e, "mean": error[a]} for a in error for e in EPSILONS],
+    )
+    assert verdict(claims.better_than_dp_gd, store) == expected
+
+
+def test_newton_and_pilu_over_the_horizon(store):
+    lines = [{"method": "newton", "learning_steps": T, "epsilon": 1000 / T} for T in (1, 10, 100)]
+    for (k, row), T in itertools.product(enumerate(ROWS), (1, 10, 100)):
+        lines.append({"method": "theorem", "row": row, "learning_steps": T, "epsilon": k + T})
+        lines.append({"method": "exact", "row": row, "learning_steps": T, "epsilon": k + 1 / T})
+    write(store, "newton", lines)
+    assert verdict(claims.opposite_behaviour, store) == (True, False)
+    found = claims.competitive_at_small_horizons(store, "depth")
+    assert (found.theorem, found.exact) == (True, True)
+    assert "Newton is below the hardest row from T = 100 on; exact: Newton is above" in (
+        found.measured
+    )
+
+
+def test_residuals(store):
+    lines = [{"learning_steps": T, "no_perturbation": 100 / T, "perturbed": 101 / T}
+             for T in (1, 10, 100)]  # fmt: skip
+    write(store, "residuals", lines)
+    assert verdict(claims.residual_remains, store) == (True, None)
+    write(store, "residuals", [line | {"no_perturbation": 5.0} for line in lines])
+    assert verdict(claims.residual_remains, store) == (False, None)
+
+
+def test_minibatches(store):
+    sweep(store, lambda *_: 1.0, lambda *_: 1.0)
+    steps = {256: 40, 512: 20}
+    lines = [
+        {
+            "batch_size": b,
+            "learning_steps": T,
+            "row": row,
+            "accountant": name,
+            "epsilon": e,
+            "mean": 1.0 if is_exact(name) else 1 + 100 / b,
+        }
+        for (b, T), row, name, e in itertools.product(
+            steps.items(), ROWS, claims.ACCOUNTANTS, EPSILONS
+        )
+    ]
+    write(store, "minibatches", lines)
+    costs = [{"batch_size": b, "total_cost": c} for b, c in ((256, 100), (512, 200), (1000, 900))]
+    write(store, "cost", costs)
+    assert verdict(claims.larger_batches_are_better, store) == (True, False)
+    assert verdict(claims.small_batches_are_cheaper, store) == (True, None)
+    assert verdict(claims.as_good_as_full_batch, store) == (False, True)
+    assert "10.24 passes" in claims.as_good_as_full_batch(store, "depth").measured
+    write(store, "cost", [costs[0] | {"total_cost": 300}, *costs[1:]])
+    assert verdict(claims.small_batches_are_cheaper, store) == (False, None)
+
+
+@pytest.mark.parametrize("study", page.TITLES)
+def test_every_claim_can_be_read_off_the_stored_tables(study):
+    for claim in claims.CLAIMS[study]:
+        found = claim(STORES["full"], study)
+        assert found.theorem is not None
+        assert "nan" not in found.measured
+        if found.theorem is False or found.exact is False:
+            assert found.reason, f"{claim.__name__} says no, and not why"
+
+
+def test_the_page_is_what_the_tables_say():
+    """`python -m experiments.page` writes it; nobody types verdicts."""
+    assert page.PAGES["full"].read_text() == page.page(STORES["full"])
