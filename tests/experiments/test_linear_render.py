@@ -65,6 +65,7 @@ def test_the_same_tables_give_the_same_file(study, name, reproduced, tmp_path, m
             save(self, path, **options)
 
     monkeypatch.setattr(Figure, "savefig", only_pdf)
+    open_before = plt.get_fignums()
     script("render", name).render(reproduced.store, study, tmp_path)
     for file in files_of(study, name):
         pdf, again = (
@@ -72,7 +73,7 @@ def test_the_same_tables_give_the_same_file(study, name, reproduced, tmp_path, m
         )
         assert pdf == again
         assert b"CreationDate" not in pdf
-    assert not plt.get_fignums()
+    assert plt.get_fignums() == open_before
 
 
 def test_every_table_of_a_study_is_stored(reproduced):
