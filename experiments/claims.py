@@ -1,6 +1,7 @@
 """The paper's claims, one function each: what the tables say, and by which accountants it holds.
 
-Every verdict is computed from the stored tables. "Substantially" is a factor of two throughout.
+Every verdict is computed from the stored tables: True, False, or a word where a claim holds in part
+or cannot be decided by so few runs. `THRESHOLDS` says what the words mean.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +18,19 @@ SUBSTANTIAL = 2.0
 COMPARABLE = 1.1  # an error at most this many times as large
 PLATEAU = 0.9  # share of the whole gain that is reached
 NOTHING = 1e-6  # noise below this is the rounding floor: none is needed
+ORDERED = 0.9  # rank correlation
 EPSILON = 1.0
+IN_PART, OPEN = "in part", "not decided"
+
+THRESHOLDS = (
+    f"substantially: a factor of {SUBSTANTIAL:g}",
+    f"comparable: an error at most {COMPARABLE:g} times as large",
+    f"saturated: {PLATEAU:.0%} of the gain up to the largest K for every row",
+    f"in order: a rank correlation of {ORDERED:g}",
+    "monotone: by the closed form, up to 0.0001",
+    "better curves of mini-batches: by two standard errors of the runs",
+    "accounting: by the rows of the figure, at epsilon = 1 where none is named",
+)
 
 
 @dataclass(frozen=True)
@@ -27,8 +40,8 @@ class Finding:
     figure: str
     claim: str
     measured: str
-    theorem: bool | None
-    exact: bool | None
+    theorem: bool | str | None
+    exact: bool | str | None = None
     reason: str = ""  # why not, where it does not hold
 
 
@@ -166,9 +179,9 @@ def factor_four(store: Store, study: str) -> Finding:
         told[name] = span(ratios)
     return Finding(
         "noise",
-        "At a fixed epsilon the noise differs by a factor of up to four between rows, over the "
-        "whole range of epsilon.",
-        f"largest over smallest sigma_unlearn: {both(told)}",
+        "At a fixed epsilon the noise differs widely between rows, by up to a factor of four, over "
+        "the whole range of epsilon.",
+        f"largest over smallest sigma_unlearn, four or more at every epsilon: {both(told)}",
         holds["theorem"],
         holds["exact"],
         "Rows are closer to each other here.",
@@ -184,8 +197,8 @@ def gradient_orders(store: Store, study: str) -> Finding:
         "The gradient norm after learning orders rows by difficulty.",
         f"rank correlation with sigma_unlearn over {len(table)} rows: "
         + both({name: f"{value:.2f}" for name, value in found.items()}),
-        bool(found["theorem"] >= 0.9),
-        bool(found["exact"] >= 0.9),
+        bool(found["theorem"] >= ORDERED),
+        bool(found["exact"] >= ORDERED),
         "A tendency, not an order: difficulty counts the gradients of all steps, the last one is "
         "one of them.",
     )
@@ -242,6 +255,7 @@ def long_training_hurts(store: Store, study: str) -> Finding:
         noise = grid(table, "learning_steps", "noise")
         lost = loss(study, grid(table, "learning_steps", "expected"))
         grows = noise.iloc[-1] / noise.loc[usual].where(noise.loc[usual] > NOTHING)
+        fallen = int((grows < 1).sum())  # of the last accountant, the exact one
         hardest = lost.iloc[:, -1]
         holds[name] = bool((grows > 1).all() and hardest.iloc[-1] > COMPARABLE * hardest.min())
         told[name] = (
@@ -256,8 +270,8 @@ def long_training_hurts(store: Store, study: str) -> Finding:
         holds["theorem"],
         holds["exact"],
         "What the theorem adds up with T are bounds of all past gradients, contracted by "
-        "1 - eta lambda only; the chain itself forgets its past at the rate of its eigenvalues, "
-        "and the exact noise falls or stays as T grows.",
+        "1 - eta lambda only; the chain itself forgets its past at the rate of its eigenvalues: "
+        f"the exact noise of {fallen} of {len(grows)} rows falls.",
     )
 
 
@@ -271,7 +285,7 @@ def better_than_dp_gd(store: Store, study: str) -> Finding:
         main_set(store, study).items(), ("renyi", "gdp"), strict=True
     ):
         curve = other[other["accounting"] == accounting].set_index("epsilon")[["mean"]]
-        ours = loss(study, grid(table, "epsilon", "expected")).loc[EPSILON]
+        ours = loss(study, grid(table, "epsilon", "mean")).loc[EPSILON]
         theirs = loss(study, curve).loc[EPSILON, "mean"]
         ratios = theirs / ours
         holds[name] = bool(ratios.max() >= SUBSTANTIAL and ratios.min() >= 1 / COMPARABLE)
@@ -279,7 +293,7 @@ def better_than_dp_gd(store: Store, study: str) -> Finding:
     return Finding(
         "dp_gd",
         "Easy rows keep substantially more utility than under DP-GD at the same epsilon, hard "
-        "rows are comparable.",
+        "rows remain comparable, or better.",
         f"DP-GD's error at epsilon = 1: {both(told)}",
         holds["theorem"],
         holds["exact"],
@@ -314,7 +328,8 @@ def competitive_at_small_horizons(store: Store, study: str) -> Finding:
     for name, some in by_accountant(table, "method").items():
         hardest = grid(some, "learning_steps", "epsilon").max(axis=1)
         crossed = newton.index[newton < hardest]
-        holds[name] = bool(newton.iloc[0] > hardest.iloc[0])
+        ahead = bool(newton.iloc[0] > hardest.iloc[0])
+        holds[name] = ahead if len(crossed) or not ahead else IN_PART
         told[name] = (
             f"Newton is below the hardest row from T = {crossed[0]:,} on" if len(crossed)
             else f"Newton is above every row up to T = {newton.index[-1]:,}"
@@ -326,7 +341,7 @@ def competitive_at_small_horizons(store: Store, study: str) -> Finding:
         both(told),
         holds["theorem"],
         holds["exact"],
-        "Newton's epsilon, which is not even proved, is below pilu's at the shortest horizon.",
+        "Ahead, yes; but within the paper's horizons Newton does not catch up.",
     )
 
 
@@ -351,11 +366,16 @@ def residual_remains(store: Store, study: str) -> Finding:
 def larger_batches_are_better(store: Store, study: str) -> Finding:
     table = store.read(f"{study}_minibatches")
     steps = table.drop_duplicates("batch_size").set_index("batch_size")["learning_steps"]
+    runs = settings(store, study)["n_runs"]
     told, holds = {}, {}
     for name, some in by_accountant(table).items():
         at_one = some[some["epsilon"] == EPSILON]
         errors = grid(at_one, "batch_size", "mean").iloc[:, -1]
-        holds[name] = bool((steps.diff().iloc[1:] < 0).all() and (errors.diff().iloc[1:] < 0).all())
+        drops = -errors.diff().iloc[1:]
+        variance = grid(at_one, "batch_size", "sd").iloc[:, -1] ** 2 / runs
+        clear = drops > 2 * np.sqrt(variance.iloc[1:] + variance.iloc[:-1].to_numpy())
+        fewer = bool((steps.diff().iloc[1:] < 0).all())
+        holds[name] = fewer if clear.all() else IN_PART if fewer and clear.any() else False
         told[name] = ", ".join(number(value) for value in errors)
     sizes = ", ".join(str(b) for b in steps.index)
     return Finding(
@@ -365,8 +385,8 @@ def larger_batches_are_better(store: Store, study: str) -> Finding:
         f"epsilon = 1, {both(told)}",
         holds["theorem"],
         holds["exact"],
-        "By the exact accountant hardly any noise is needed for any batch size: the curves are "
-        "equal up to the runs' own spread.",
+        "By the exact accountant so little noise is needed for any batch size that neighbouring "
+        "curves cannot be told apart by the runs.",
     )
 
 
@@ -417,14 +437,15 @@ def largest_gains_on_influential_rows(store: Store, study: str) -> Finding:
         main_set(store, study).items(), ("renyi", "gdp"), strict=True
     ):
         curve = other[other["accounting"] == accounting].set_index("epsilon")["mean"]
-        gains = grid(table, "epsilon", "expected").loc[EPSILON] - curve[EPSILON]
+        gains = grid(table, "epsilon", "mean").loc[EPSILON] - curve[EPSILON]
         holds[name] = bool((gains > 0).all() and gains.iloc[-1] >= gains.max() - 0.01)
-        told[name] = f"{gains.iloc[0]:+.1%} for the easiest, {gains.iloc[-1]:+.1%} for the hardest"
+        told[name] = f"{100 * gains.iloc[0]:+.1f} for the easiest, {100 * gains.iloc[-1]:+.1f} for "
+        told[name] += "the hardest"
     return Finding(
         "dp_gd",
         "pilu's trade-off is better than DP-GD's, with the largest gains on the most influential "
         "rows.",
-        f"accuracy gained at epsilon = 1: {both(told)}",
+        f"points of accuracy gained at epsilon = 1: {both(told)}",
         holds["theorem"],
         holds["exact"],
         "The gain is largest where the least noise is needed: on the easy rows.",
@@ -448,8 +469,8 @@ def same_noise_other_privacy(store: Store, study: str) -> Finding:
         f"{span(found.drop(index=best.name)['auc'])}; nothing is proved at 95 %"
         if (table["mu_lower"] == 0).all()
         else f"{ends.min():.2f} to {ends.max():.2f}",
-        bool(ends.max() >= SUBSTANTIAL * max(ends.min(), 0.5)),
-        None,
+        OPEN if (table["mu_lower"] == 0).all() else bool(ends.max() >= SUBSTANTIAL * ends.min()),
+        reason="The estimates differ, and rest on one row of seven; none is proved by so few runs.",
     )
 
 
@@ -475,7 +496,7 @@ def gdp_fits(store: Store, study: str) -> Finding:
         "cifar10_trade_offs",
         "A Gaussian trade-off curve fits: mean squared error between 0.001 and 0.01.",
         f"{number(errors.min())} to {number(errors.max())}, median {number(errors.median())}",
-        bool(errors.median() <= 0.01),
+        True if errors.max() <= 0.01 else IN_PART if errors.median() <= 0.01 else False,
         None,
         "The curves of rows that cannot be told lie above the diagonal by chance, where no "
         "Gaussian curve goes.",

@@ -189,7 +189,7 @@ def test_newton_and_pilu_over_the_horizon(store):
     write(store, "newton", lines)
     assert verdict(claims.opposite_behaviour, store) == (True, False)
     found = claims.competitive_at_small_horizons(store, "depth")
-    assert (found.theorem, found.exact) == (True, True)
+    assert (found.theorem, found.exact) == (True, claims.IN_PART)
     assert "Newton is below the hardest row from T = 100 on; exact: Newton is above" in (
         found.measured
     )
@@ -215,6 +215,7 @@ def test_minibatches(store):
             "accountant": name,
             "epsilon": e,
             "mean": 1.0 if is_exact(name) else 1 + 100 / b,
+            "sd": 0.01,
         }
         for (b, T), row, name, e in itertools.product(
             steps.items(), ROWS, claims.ACCOUNTANTS, EPSILONS
@@ -237,7 +238,7 @@ def test_every_claim_can_be_read_off_the_stored_tables(study):
         found = claim(STORES["full"], study)
         assert found.theorem is not None
         assert "nan" not in found.measured
-        if found.theorem is False or found.exact is False:
+        if not {found.theorem, found.exact} <= {True, None}:
             assert found.reason, f"{claim.__name__} says no, and not why"
 
 
