@@ -19,9 +19,10 @@ TITLES = {
 }
 THE_SHORT_OF_IT = """\
 The short of it: what the paper shows of its method, we mostly find again with its own accountant,
-down to the shapes of the curves. Where it speaks of what unlearning *costs* (long training, few steps, hard rows), it speaks
-of its bound: the exact accountant certifies the same runs with much less noise. On the depth data
-most of these costs then disappear; on MNIST, where hard rows really are hard, they shrink."""
+down to the shapes of the curves. Where it speaks of what unlearning *costs* (long training, few
+steps, hard rows), it speaks of its bound: the exact accountant certifies the same runs with much
+less noise. On the depth data most of these costs then disappear; on MNIST, where hard rows really
+are hard, they shrink."""
 QUICK = "A quick run at a small size; docs/results.md tells of the full one."
 VERDICTS = {True: "**holds**", False: "**does not hold**", None: ""}
 VERDICTS |= {word: f"**{word}**" for word in (IN_PART, OPEN)}

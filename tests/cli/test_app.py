@@ -53,6 +53,13 @@ def test_the_whole_path(fitted, tmp_path):
     assert "The log has only grown" in log
 
 
+def test_a_certificate_without_evidence_does_not_hold_by_itself(fitted, tmp_path):
+    fitted("unlearn store --subject p3 --steps 1 --certificate c.json")
+    record = json.loads((tmp_path / "c.json").read_text())
+    (tmp_path / "public.json").write_text(json.dumps(record | {"evidence": None}))
+    assert "must have its evidence" in fitted("verify public.json", code=2)
+
+
 def test_what_is_quoted_is_what_is_done(fitted):
     quoted = json.loads(fitted("quote store --subject p3 --steps 1 --json"))["quotes"][0]
     done = json.loads(fitted("unlearn store --subject p3 --steps 1 --json"))
@@ -66,11 +73,19 @@ def test_what_is_quoted_is_what_is_done(fitted):
         ("unlearn store --subject nobody", "got unknown 'nobody'"),
         ("unlearn nothing --subject p3", "must be a store"),
         ("unlearn store --subject p3 --certificate store/c.json", "outside of the store"),
+        ("unlearn store --subject p3 --certificate nowhere/c.json", "No such file"),
+        ("unlearn store --subject p3 --certificate people.parquet", "must be a new file"),
+        ("release store --out store/ledger.sqlite", "out must be outside of the store"),
+        ("predict store --rows people.parquet --out people.parquet", "must be another file"),
+        ("fit people.parquet --target y --out other", "without names nobody can be forgotten"),
         ("unlearn store --subject p3 --epsilon -1", "epsilon must be a finite number > 0"),
         ("ledger store --since 5:xyz", "a head must"),
-        ("fit people.parquet --target z --out other", "must have a column 'z'"),
-        ("fit nothing.parquet --target y --out other", "table must be a file"),
-        ("fit people.parquet --target y --out store", "must be a new or empty folder"),
+        ("fit people.parquet --target z --subject person --out other", "must have a column 'z'"),
+        ("fit nothing.parquet --target y --subject person --out other", "table must be a file"),
+        (
+            "fit people.parquet --target y --subject person --out store",
+            "must be a new or empty folder",
+        ),
         ("verify people.parquet", "people.parquet must be a certificate"),
     ],
 )

@@ -10,9 +10,10 @@ import pytest
 
 from deletion.conftest import COLUMNS, N
 from pilu import LangevinRidge, LangevinRidgeClassifier, verify
-from pilu.deletion import tables
+from pilu.deletion import table as table_module
 from pilu.deletion.budget import Budget
 from pilu.deletion.desk import Desk
+from pilu.deletion.tables import Columns
 from pilu.exceptions import AlreadyForgotten, BudgetSpent, LedgerMismatch, RowsChanged, StoreDamaged
 
 
@@ -175,7 +176,7 @@ def test_classes(arrow_table, rows, tmp_path):
 
 
 def test_a_table_larger_than_a_batch_is_read_in_one_pass(parquet, rows, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "_BATCH_BYTES", 400)
+    monkeypatch.setattr(table_module, "_BATCH_BYTES", 400)
     with Desk.create(tmp_path / "many", parquet, COLUMNS, n_steps=50, noise=0.01):
         (folder,) = (tmp_path / "many").glob("arrays-*")
         X = np.column_stack([rows[0], np.ones(N)])
@@ -297,3 +298,40 @@ def test_predictions_of_a_table(desk, parquet, rows, tmp_path):
     pyarrow.parquet.write_table(other, tmp_path / "other.parquet")
     with pytest.raises(ValueError, match="must have a column 'f2'"):
         desk.predict_table(tmp_path / "other.parquet", tmp_path / "out.csv")
+
+
+def test_the_state_does_not_tell_the_norm_of_the_rows(desk, rows, tmp_path):
+    """An error with all its digits did: it grows by the ratio of two traces."""
+    desk.unlearn("person number 3", epsilon=1.0)
+    with desk.log() as log:
+        error = log.state["model"]["statistics"]["error"]
+    assert float(f"{error:.1e}") == error
+    assert error >= 2e-15
+
+
+def test_a_certificate_that_cannot_be_delivered_stops_the_deletion(desk):
+    def lost(certificate):
+        raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        desk.unlearn("person number 3", epsilon=1.0, deliver=lost)
+    assert desk.unlearn("person number 3", epsilon=1.0).rows == (9, 10, 11)
+
+
+def test_a_table_in_another_order_with_other_people(desk, arrow_table, parquet):
+    order = np.random.default_rng(1).permutation(N)
+    moved = arrow_table.take(pa.array(order))
+    pyarrow.parquet.write_table(moved, parquet)
+    assert desk.unlearn("person number 3", epsilon=1.0).rows == (9, 10, 11)
+    twice = pa.concat_tables([moved, moved.slice(0, 1)])
+    pyarrow.parquet.write_table(twice, parquet)
+    with pytest.raises(ValueError, match="ids must be unique"):
+        desk.unlearn("person number 4", epsilon=1.0)
+
+
+def test_ids_are_people_where_nobody_else_is_named(parquet, tmp_path):
+    columns = Columns(("y",), "row_id", features=("f0", "f1"))
+    with Desk.create(tmp_path / "ids", parquet, columns, n_steps=50, noise=0.01) as desk:
+        assert desk.unlearn("row number 7", epsilon=1.0).rows == (7,)
+    with pytest.raises(ValueError, match="without names nobody can be forgotten"):
+        Desk.create(tmp_path / "nobody", parquet, Columns(("y",)))

@@ -6,7 +6,7 @@ import pyarrow.parquet
 import pytest
 
 from deletion.conftest import COLUMNS, N, P
-from pilu.deletion import tables
+from pilu.deletion import table as table_module
 from pilu.deletion.tables import Columns, open_table
 
 
@@ -27,7 +27,7 @@ def read(table):
 
 @pytest.mark.parametrize("batch_bytes", [300, 2**20])
 def test_rows_in_batches(path, rows, batch_bytes, monkeypatch):
-    monkeypatch.setattr(tables, "_BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(table_module, "_BATCH_BYTES", batch_bytes)
     table = open_table(path, COLUMNS)
     X, y, ids, people = read(table)
     np.testing.assert_allclose(X, rows[0], rtol=1e-15)
@@ -109,11 +109,21 @@ def test_missing_columns(path, wrong):
         open_table(path, wrong)
 
 
+def test_names_are_text_whatever_they_look_like(tmp_path):
+    path = tmp_path / "numbers.csv"
+    path.write_text(
+        "f0,y,row_id,person\n1,2,123456789012345678901,007\n3,4,123456789012345678902,7\n"
+    )
+    (batch,) = open_table(path, COLUMNS).batches()
+    assert batch.subjects == ["007", "7"]
+    assert batch.ids == ["123456789012345678901", "123456789012345678902"]
+
+
 def test_a_csv_that_changes_its_kind_half_way(tmp_path):
     path = tmp_path / "mixed.csv"
     lines = ["f0,y,row_id,person"] + [f"{k},{k},{k},{k}" for k in range(200_000)] + ["a,1,x,y"]
     path.write_text("\n".join(lines))
-    with pytest.raises(ValueError, match=r"must be of one kind .* Mend the row"):
+    with pytest.raises(ValueError, match=r"features must be numeric.* Mend the row"):
         list(open_table(path, COLUMNS).batches())
 
 

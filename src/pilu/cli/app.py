@@ -4,6 +4,7 @@ Heavy imports wait until a command needs them, so that `--help` and `ledger` ans
 """
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -140,8 +141,7 @@ def unlearn(
     """Forget all rows of a person, now, and hand over a certificate."""
     from pilu.deletion.desk import Desk
 
-    path = certificate or Path(f"certificate-{_today()}.json")
-    _check_outside(path, store)
+    path = _certificate_path(certificate, store)
     with Desk.open(store) as desk:
         found = desk.unlearn(
             subject,
@@ -151,16 +151,16 @@ def unlearn(
             method=method,
             redraw_if_needed=redraw_if_needed,
             table=table,
+            deliver=lambda issued: _write_once(path, issued.to_json()),
         )
-        _hand_over(desk, found, path, as_json)
+        _tell(desk, found, path, as_json)
 
 
-def _hand_over(desk: Any, found: Any, path: Path, as_json: bool) -> None:
-    """Write the certificate with its evidence, and say what was done."""
+def _tell(desk: Any, found: Any, path: Path, as_json: bool) -> None:
+    """Say what was done."""
     left = desk.left()
     with desk.log() as log:
         head = str(log.head)
-    path.write_text(found.to_json() + "\n")
     _say(
         {**json.loads(found.without_evidence().to_json()), "head": head, "certificate": str(path)},
         f"Forgot {len(found.rows)} row(s) by {found.method}: epsilon {found.epsilon:.4g} at delta "
@@ -207,8 +207,7 @@ def run(
     """Forget everybody who waits, as one group."""
     from pilu.deletion.desk import Desk
 
-    path = certificate or Path(f"certificate-{_today()}.json")
-    _check_outside(path, store)
+    path = _certificate_path(certificate, store)
     with Desk.open(store) as desk:
         found = desk.run(
             epsilon=epsilon,
@@ -216,21 +215,22 @@ def run(
             n_unlearn_steps=steps,
             redraw_if_needed=redraw_if_needed,
             table=table,
+            deliver=lambda issued: _write_once(path, issued.to_json()),
         )
         if found is None:
             _say({"pending": 0}, "Nobody waits.", as_json)
             return
-        _hand_over(desk, found, path, as_json)
+        _tell(desk, found, path, as_json)
 
 
 @app.command(epilog="Example: `pilu redraw store`")
 @in_one_line
-def redraw(store: Store, as_json: Json = False) -> None:
+def redraw(store: Store, table: Source = None, as_json: Json = False) -> None:
     """Draw the parameters afresh from the rows that are left: epsilon = 0, a full budget."""
     from pilu.deletion.desk import Desk
 
     with Desk.open(store) as desk:
-        found, left = desk.redraw(), desk.left()
+        found, left = desk.redraw(table), desk.left()
     _say(
         json.loads(found.to_json()),
         f"Drawn afresh: nothing is spent. Left: epsilon {left[0]:.4g}, delta {left[1]:.3g}",
@@ -248,6 +248,7 @@ def release(
     """Coefficients only, rounded to a grid well below the noise, bound to the last certificate."""
     from pilu.deletion.desk import Desk
 
+    _check_outside("out", out, store)
     with Desk.open(store) as desk:
         record = desk.release()
     out.write_text(json.dumps(record, indent=1) + "\n")
@@ -266,6 +267,9 @@ def predict(
     """Predictions for new rows."""
     from pilu.deletion.desk import Desk
 
+    _check_outside("out", out, store)
+    if out.resolve() == rows.resolve():
+        raise ValueError(f"out must be another file than rows, got {out} for both.")
     with Desk.open(store) as desk:
         n = desk.predict_table(rows, out)
     typer.echo(f"{out}: {n:,} predictions")
@@ -313,6 +317,10 @@ def verify(
     except UnicodeDecodeError:
         raise ValueError(f"{certificate} must be a certificate: it is no text.") from None
     checks = recompute(Certificate.from_json(text))
+    if not (checks["epsilon_recomputed"] and checks["total_recomputed"]):
+        raise ValueError(
+            f"{certificate} must have its evidence for epsilon to be recomputed, got none."
+        )
     found = "\n".join(f"{name}: {'yes' if good else 'no'}" for name, good in checks.items())
     _say(dict(checks), f"{certificate} holds.\n{found}", as_json)
 
@@ -340,13 +348,23 @@ def _in_words(entry: dict[str, Any]) -> str:
     )
 
 
-def _check_outside(path: Path, store: Path) -> None:
+def _certificate_path(given: Path | None, store: Path) -> Path:
+    path = given or Path(f"certificate-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json")
+    _check_outside("certificate", path, store)
+    if path.exists():
+        raise ValueError(f"certificate must be a new file, got {path}, which is there already.")
+    return path
+
+
+def _check_outside(name: str, path: Path, store: Path) -> None:
     if store.resolve() in path.resolve().parents:
-        raise ValueError(
-            f"certificate must be outside of the store, got {path}: its evidence says something "
-            "about the rows."
-        )
+        raise ValueError(f"{name} must be outside of the store, got {path}.")
 
 
-def _today() -> str:
-    return datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+def _write_once(path: Path, text: str) -> None:
+    """A new file for its owner's eyes, on the disk before anything is changed."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())

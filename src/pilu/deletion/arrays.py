@@ -4,6 +4,7 @@ A new generation is written beside the old one and becomes true when the ledger 
 folder the ledger does not speak of is rubbish, from a run that did not come to its end.
 """
 
+import contextlib
 import hashlib
 import io
 import os
@@ -66,7 +67,8 @@ def drop_others(store: Path, generation: int | None) -> list[int]:
     for folder in store.iterdir():
         match = _FOLDER.fullmatch(folder.name)
         if match and int(match[1]) != generation:
-            shutil.rmtree(folder)
+            with contextlib.suppress(FileNotFoundError):  # another process may clear up too
+                shutil.rmtree(folder)
             dropped.append(int(match[1]))
     if dropped:
         _sync_folder(store)

@@ -52,7 +52,8 @@ class _Opened:
     @property
     def columns(self) -> Columns:
         told = self.state["columns"]
-        return Columns(tuple(told["target"]), told["id"], told["subject"])
+        features = tuple(self.state["features"])
+        return Columns(tuple(told["target"]), told["id"], told["subject"], features)
 
 
 class Desk:
@@ -73,6 +74,10 @@ class Desk:
         **parameters: Any,
     ) -> "Desk":
         """Fit a table into a new store; `parameters` are the estimator's."""
+        if columns.subject is None and columns.id is None:
+            raise ValueError(
+                "a subject or an id column must be given: without names nobody can be forgotten."
+            )
         folder, opened = Path(folder), open_table(table, columns)
         if folder.exists() and any(folder.iterdir()):
             raise ValueError(f"{folder} must be a new or empty folder: it holds files already.")
@@ -86,6 +91,8 @@ class Desk:
             raise StoreDamaged(f"{folder} cannot be written: {error.strerror}.") from None
         desk = cls(folder, Ledger.create(folder / "ledger.sqlite"), key)
         with desk._ledger.writing() as ledger:
+            if "subject" not in names:  # every row is somebody
+                names["subject"] = names["id"]
             for kind, found in names.items():
                 ledger.add_names(
                     kind, ((desk._hash(kind, name), k) for k, name in enumerate(found))
@@ -194,7 +201,11 @@ class Desk:
         redraw_if_needed: bool = False,
         **options: Any,
     ) -> Certificate:
-        """Forget all rows of a subject as one group."""
+        """Forget all rows of a subject as one group.
+
+        `deliver` is handed the certificate, evidence included, before anything is changed: if it
+        raises, nothing is.
+        """
         return self._forget(
             lambda: {self._hash("subject", subject): self._positions("subject", subject)},
             epsilon=epsilon,
@@ -230,9 +241,9 @@ class Desk:
             return None
         return self._forget(waiting, **options)
 
-    def redraw(self, table: str | Path | None = None) -> Certificate:
+    def redraw(self, table: str | Path | None = None, **options: Any) -> Certificate:
         """Draw the parameters afresh from the rows that are left: epsilon = 0, a full budget."""
-        return self._forget(dict, method="redraw", table=table)
+        return self._forget(dict, method="redraw", table=table, **options)
 
     def _forget(
         self,
@@ -241,6 +252,7 @@ class Desk:
         table: str | Path | None = None,
         redraw_if_needed: bool = False,
         method: str = "langevin",
+        deliver: Callable[[Certificate], object] | None = None,
         **options: Any,
     ) -> Certificate:
         """Forget whoever `whom` names within the transaction: hashes and positions."""
@@ -265,6 +277,8 @@ class Desk:
             self._turn_to(opened.model, opened.state, entry)
             ledger.forget_positions(rows)
             ledger.answered(subjects)
+            if deliver is not None:  # before anything is true: if it fails, nothing was changed
+                deliver(certificate)
             generation = ledger.state["generation"]
         drop_others(self.folder, generation)
         return certificate
@@ -301,17 +315,20 @@ class Desk:
     def _places(self, table: Table, opened: _Opened) -> NDArray[np.intp]:
         """Where each row of the fit stands in the table as it is now; -1 for nowhere."""
         live = opened.model._fitted.source.live
-        if table.n_rows == len(live):
-            return np.arange(len(live))
         places = np.full(len(live), -1)
-        if opened.columns.id is not None:  # rows may have been taken out at any time
+        if opened.columns.id is not None:  # rows may have come, gone or moved
             known = dict(self._ledger.all_names("id"))
             for some, ids, _ in table.names():
                 for place, name in zip(some, ids or (), strict=True):
                     position = known.get(self._hash("id", name))
-                    if position is not None:
-                        places[position] = place
+                    if position is None:
+                        continue
+                    if places[position] >= 0:
+                        raise ValueError(f"{table.path}: ids must be unique, got {name!r} twice.")
+                    places[position] = place
             return places
+        if table.n_rows == len(live):
+            return np.arange(len(live))
         if table.n_rows == int(live.sum()):
             places[live] = np.arange(table.n_rows)
             return places

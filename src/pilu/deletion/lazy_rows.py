@@ -1,5 +1,6 @@
 """Rows of a user's table under their fit-time positions, read when they are asked for."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,7 @@ class LazyRows:
         n_outputs: int,
     ) -> None:
         self._table, self._places, self._encode = table, places, encode
+        self._lock = threading.Lock()
         self.X = _Part(self, 0, (len(places), len(table.features)))
         self.Y = _Part(self, 1, (len(places), n_outputs))
         nobody: Positions = np.array([], dtype=np.intp)
@@ -54,10 +56,12 @@ class LazyRows:
     def at(self, where: Any) -> tuple[Array, Array]:
         """X and Y at some positions."""
         positions = np.atleast_1d(np.arange(len(self._places))[where])
-        if not np.isin(positions, self._held[0]).all():
-            self.hold(positions)
-        found = np.searchsorted(self._held[0], positions)
-        return self._held[1][found], self._held[2][found]
+        with self._lock:  # several threads read, and one block is held at a time
+            if not np.isin(positions, self._held[0]).all():
+                self.hold(positions)
+            held, X, Y = self._held
+        found = np.searchsorted(held, positions)
+        return X[found], Y[found]
 
     def _read(self, positions: Positions) -> tuple[Array, Array]:
         places = self._places[positions]

@@ -4,6 +4,7 @@ Kept are statistics, eigenbasis, parameters, keyed digests of the rows that are 
 and the running total. Rows, names, seeds and evidence are not.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -61,7 +62,10 @@ def snapshot(model: Model) -> Snapshot:
         "target_norm": spectrum.target_norm,
         "statistics": None
         if statistics is None
-        else {"target_energy": statistics.target_energy, "error": statistics.error},
+        else {
+            "target_energy": statistics.target_energy,
+            "error": _two_digits_up(statistics.error),
+        },
         "spent": fitted.spent.record(),
         "certificates": list(fitted.certificates),
         "n_requests": fitted.n_requests,
@@ -79,6 +83,12 @@ def snapshot(model: Model) -> Snapshot:
     if statistics is not None:
         arrays |= {"gram": statistics.gram, "cross": statistics.cross}
     return Snapshot(record, arrays)
+
+
+def _two_digits_up(error: float) -> float:
+    """More error is the safe side; all digits of it would tell the norm of the rows taken out."""
+    unit = 10.0 ** (math.floor(math.log10(error)) - 1)
+    return float(f"{math.ceil(error / unit) * unit:.1e}") if error > 0 else 0.0
 
 
 def restored(record: Mapping[str, Any], arrays: Arrays, key: bytes) -> Model:

@@ -1,0 +1,208 @@
+"""Parquet and CSV by pyarrow (needs the extra ``pilu[desk]``)."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu._extras import need
+from pilu.deletion.table import Batch, Columns, check_columns, first_line, rows_in_a_batch
+
+__all__ = ["CsvTable", "ParquetTable"]
+
+Array = NDArray[np.float64]
+Names = list[Any]
+
+
+class ArrowTable:
+    """Parquet and CSV by pyarrow."""
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self.path, self.columns = path, columns
+        arrow = need("pyarrow", for_="reading tables", extra="desk")
+        try:
+            names = self._open()
+        except (arrow.ArrowException, OSError) as error:
+            raise ValueError(f"{path} cannot be read: {first_line(error)}") from None
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"{path} must name its columns once, got {twice!r} twice.")
+        check_columns(path, names, columns)
+        others = tuple(name for name in names if name not in columns.special)
+        missing = set(columns.features or ()) - set(others)
+        if missing:
+            raise ValueError(f"{path} must have a column {min(missing)!r}, got none of that name.")
+        self.features = others if columns.features is None else columns.features
+
+    def _open(self) -> list[str]:
+        raise NotImplementedError
+
+    def _record_batches(self, names: Sequence[str]) -> Iterator[Any]:
+        raise NotImplementedError
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Rows in the file."""
+        first = self.columns.special[0]
+        return sum(batch.num_rows for batch in self._record_batches([first]))
+
+    def batches(self) -> Iterator[Batch]:
+        """All rows in order."""
+        first = 0
+        for batch in self._record_batches([*self.features, *self.columns.special]):
+            yield self._batch(batch, first + np.arange(batch.num_rows))
+            first += batch.num_rows
+
+    def names(self) -> Iterator[tuple[NDArray[np.intp], Names | None, Names | None]]:
+        """Places, ids and subjects of all rows, without their values."""
+        wanted = [name for name in (self.columns.id, self.columns.subject) if name is not None]
+        first = 0
+        for batch in self._record_batches(wanted):
+            places = first + np.arange(batch.num_rows)
+            yield (
+                places,
+                self._named(batch, self.columns.id),
+                self._named(batch, self.columns.subject),
+            )
+            first += batch.num_rows
+
+    def take(self, places: NDArray[np.intp]) -> Batch:
+        """The rows at sorted places."""
+        arrow = need("pyarrow", for_="reading tables", extra="desk")
+        parts, found, first = [], [], 0
+        for batch in self._batches_around(places):
+            start = batch[0]
+            first, record = start, batch[1]
+            here = places[(places >= first) & (places < first + record.num_rows)]
+            if len(here):
+                parts.append(record.take(arrow.array(here - first)))
+                found.append(here)
+        got = np.concatenate([*found, np.array([], dtype=np.intp)])
+        if not np.array_equal(got, places):
+            raise ValueError(f"{self.path} has fewer rows than it had: it was changed.")
+        table = arrow.Table.from_batches(parts).combine_chunks()
+        return self._batch(table, places)
+
+    def _batches_around(self, places: NDArray[np.intp]) -> Iterator[tuple[int, Any]]:
+        first = 0
+        for batch in self._record_batches([*self.features, *self.columns.special]):
+            yield first, batch
+            first += batch.num_rows
+            if first > places[-1]:
+                return
+
+    def _batch(self, batch: Any, places: NDArray[np.intp]) -> Batch:
+        X = np.empty((batch.num_rows, len(self.features)))
+        for k, name in enumerate(self.features):
+            X[:, k] = self._numbers(batch, name, places)
+        y = [self._values(batch, name, places) for name in self.columns.target]
+        return Batch(
+            places,
+            X,
+            np.column_stack(y) if len(y) > 1 else y[0],
+            self._named(batch, self.columns.id),
+            self._named(batch, self.columns.subject),
+        )
+
+    def _numbers(self, batch: Any, name: str, places: NDArray[np.intp]) -> Array:
+        values = self._values(batch, name, places)
+        if values.dtype.kind not in "iufb":
+            wrong = next((v for v in values if not _is_number(v)), values[0])
+            raise ValueError(
+                f"{self.path}: column {name!r} must be numeric, got {wrong!r}. Encode it as "
+                "numbers, or leave the column out of the table."
+            )
+        return values.astype(np.float64)
+
+    def _values(self, batch: Any, name: str, places: NDArray[np.intp]) -> NDArray[Any]:
+        column = batch.column(name)
+        if column.null_count:
+            place = int(places[np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]])
+            raise ValueError(
+                f"{self.path}: column {name!r} must have no missing values, got one in row "
+                f"{place}. Drop or impute such rows."
+            )
+        values: NDArray[Any] = np.asarray(column.to_numpy(zero_copy_only=False))
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            at = int(np.flatnonzero(~np.isfinite(values))[0])
+            raise ValueError(
+                f"{self.path}: column {name!r} must be finite, got {values[at]} in row "
+                f"{int(places[at])}. Drop or impute such rows."
+            )
+        return values
+
+    def _named(self, batch: Any, name: str | None) -> Names | None:
+        if name is None:
+            return None
+        column = batch.column(name)
+        if column.null_count:
+            raise ValueError(
+                f"{self.path}: column {name!r} must name every row, got a missing value."
+            )
+        return list(column.to_pylist())
+
+
+class ParquetTable(ArrowTable):
+    """A Parquet file; rows are found by their row group."""
+
+    def _open(self) -> list[str]:
+        parquet = need("pyarrow.parquet", for_="reading Parquet", extra="desk")
+        self._file = parquet.ParquetFile(self.path)
+        return list(self._file.schema_arrow.names)
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Rows in the file."""
+        return int(self._file.metadata.num_rows)
+
+    def _record_batches(self, names: Sequence[str]) -> Iterator[Any]:
+        size = rows_in_a_batch(len(names))
+        yield from self._file.iter_batches(batch_size=size, columns=list(names))
+
+    def _batches_around(self, places: NDArray[np.intp]) -> Iterator[tuple[int, Any]]:
+        # Only the row groups that hold one of the rows are read.
+        metadata, first = self._file.metadata, 0
+        names = [*self.features, *self.columns.special]
+        for group in range(metadata.num_row_groups):
+            size = metadata.row_group(group).num_rows
+            if np.any((places >= first) & (places < first + size)):
+                start = first
+                for batch in self._file.iter_batches(
+                    row_groups=[group], columns=names, batch_size=rows_in_a_batch(len(names))
+                ):
+                    yield start, batch
+                    start += batch.num_rows
+            first += size
+
+
+class CsvTable(ArrowTable):
+    """A CSV file with a header; it is read from the start."""
+
+    def _open(self) -> list[str]:
+        self._csv = need("pyarrow.csv", for_="reading CSV", extra="desk")
+        with self._csv.open_csv(self.path) as reader:
+            return list(reader.schema.names)
+
+    def _record_batches(self, names: Sequence[str]) -> Iterator[Any]:
+        arrow = need("pyarrow", for_="reading CSV", extra="desk")
+        # Names are text, whatever they look like: 007 is not 7. Features are numbers.
+        text = (self.columns.id, self.columns.subject)
+        kinds = {name: arrow.string() for name in text if name is not None}
+        kinds |= {name: arrow.float64() for name in self.features}
+        options = self._csv.ConvertOptions(include_columns=list(names), column_types=kinds)
+        try:
+            with self._csv.open_csv(self.path, convert_options=options) as reader:
+                yield from reader
+        except arrow.ArrowInvalid as error:
+            raise ValueError(
+                f"{self.path}: features must be numeric, and the target of one kind from the "
+                f"first row to the last: {first_line(error)}. Mend the row, or write the table as "
+                "Parquet."
+            ) from None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

@@ -1,0 +1,121 @@
+"""Arrays as tables: .npz and .npy, never unpickled."""
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.deletion.table import Batch, Columns, check_columns, first_line, rows_in_a_batch
+
+__all__ = ["ArchiveTable", "MatrixTable"]
+
+Names = list[Any]
+
+
+class _Numpy:
+    """Arrays, mapped into memory where they can be."""
+
+    path: Path
+    features: tuple[str, ...]
+    _X: NDArray[Any]
+    _y: NDArray[Any]
+    _ids: NDArray[Any] | None
+    _subjects: NDArray[Any] | None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in the file."""
+        return len(self._X)
+
+    def batches(self) -> Iterator[Batch]:
+        """All rows in order."""
+        size = rows_in_a_batch(self._X.shape[1])
+        for first in range(0, self.n_rows, size):
+            yield self.take(np.arange(first, min(first + size, self.n_rows)))
+
+    def names(self) -> Iterator[tuple[NDArray[np.intp], Names | None, Names | None]]:
+        """Places, ids and subjects of all rows, without their values."""
+        places = np.arange(self.n_rows)
+        yield places, _listed(self._ids, places), _listed(self._subjects, places)
+
+    def take(self, places: NDArray[np.intp]) -> Batch:
+        """The rows at sorted places."""
+        if len(places) and places[-1] >= self.n_rows:
+            raise ValueError(f"{self.path} has fewer rows than it had: it was changed.")
+        X = np.asarray(self._X[places], dtype=np.float64)
+        y = np.asarray(self._y[places])
+        for name, values in (("features", X), ("target", y)):
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                at = int(np.argwhere(~np.isfinite(values))[0][0])
+                raise ValueError(
+                    f"{self.path}: {name} must be finite, got another value in row "
+                    f"{int(places[at])}. Drop or impute such rows."
+                )
+        return Batch(places, X, y, _listed(self._ids, places), _listed(self._subjects, places))
+
+    def _check(self) -> None:
+        if self._X.ndim != 2 or self._X.dtype.kind not in "iufb":
+            raise ValueError(
+                f"{self.path}: features must be a matrix of numbers, got {self._X.dtype} of shape "
+                f"{self._X.shape}."
+            )
+        for name, array in (("target", self._y), ("id", self._ids), ("subject", self._subjects)):
+            if array is not None and len(array) != len(self._X):
+                raise ValueError(
+                    f"{self.path}: {name} must have {len(self._X)} rows, got {len(array)}."
+                )
+        self.features = tuple(f"x{k}" for k in range(self._X.shape[1]))
+
+
+class ArchiveTable(_Numpy):
+    """An .npz: the features are the array X, the others go by the names of the columns."""
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self.path = path
+        arrays = _load(path)
+        if "X" not in arrays:
+            raise ValueError(f"{path} must hold an array X, got {', '.join(sorted(arrays))}.")
+        check_columns(path, list(arrays), columns)
+        self._X, self._y = arrays["X"], np.column_stack([arrays[name] for name in columns.target])
+        if len(columns.target) == 1:
+            self._y = arrays[columns.target[0]]
+        self._ids = None if columns.id is None else arrays[columns.id]
+        self._subjects = None if columns.subject is None else arrays[columns.subject]
+        self._check()
+
+
+class MatrixTable(_Numpy):
+    """An .npy: a matrix whose columns are called by their numbers; rows have no names."""
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self.path = path
+        matrix = _load(path)
+        if matrix.ndim != 2:
+            raise ValueError(f"{path} must hold a matrix, got shape {matrix.shape}.")
+        names = [str(k) for k in range(matrix.shape[1])]
+        check_columns(path, names, columns)
+        special = [names.index(name) for name in columns.special]
+        kept = [k for k in range(len(names)) if k not in special]
+        target = [names.index(name) for name in columns.target]
+        self._X = matrix[:, kept]
+        self._y = matrix[:, target[0] if len(target) == 1 else target]
+        self._ids = None if columns.id is None else matrix[:, names.index(columns.id)]
+        self._subjects = (
+            None if columns.subject is None else matrix[:, names.index(columns.subject)]
+        )
+        self._check()
+
+
+def _load(path: Path) -> Any:
+    try:
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+        return dict(loaded) if path.suffix.lower() == ".npz" else loaded
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read: {first_line(error)}") from None
+
+
+def _listed(array: NDArray[Any] | None, places: NDArray[np.intp]) -> Names | None:
+    return None if array is None else list(array[places].tolist())

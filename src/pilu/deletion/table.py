@@ -1,0 +1,85 @@
+"""What the desk asks of a user's table, and checks that all formats share."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Batch", "Columns", "Table", "check_columns", "first_line", "rows_in_a_batch"]
+
+Array = NDArray[np.float64]
+Names = list[Any]
+
+_BATCH_BYTES = 32 * 2**20
+
+
+class Batch(NamedTuple):
+    """Some rows: places in the file, features, targets as they stand there, and names."""
+
+    places: NDArray[np.intp]
+    X: Array
+    y: NDArray[Any]
+    ids: Names | None
+    subjects: Names | None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns mean what; the features are all others, unless they are named."""
+
+    target: tuple[str, ...]
+    id: str | None = None
+    subject: str | None = None
+    features: tuple[str, ...] | None = None
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        """All columns that are no features."""
+        return tuple(name for name in (*self.target, self.id, self.subject) if name is not None)
+
+
+class Table(Protocol):
+    """What the desk asks of a table."""
+
+    path: Path
+    features: tuple[str, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in the file."""
+        ...
+
+    def batches(self) -> Iterator[Batch]:
+        """All rows in order."""
+        ...
+
+    def names(self) -> Iterator[tuple[NDArray[np.intp], Names | None, Names | None]]:
+        """Places, ids and subjects of all rows, without their values."""
+        ...
+
+    def take(self, places: NDArray[np.intp]) -> Batch:
+        """The rows at sorted places."""
+        ...
+
+
+def rows_in_a_batch(n_columns: int) -> int:
+    """How many rows of so many numbers are read at a time."""
+    return max(1, _BATCH_BYTES // (8 * max(n_columns, 1)))
+
+
+def check_columns(path: Path, names: Sequence[str], columns: Columns) -> None:
+    """Refuse a table that lacks one of the columns that are named."""
+    for name in columns.special:
+        if name not in names:
+            shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+            raise ValueError(f"{path} must have a column {name!r}, got {shown}.")
+    if len(set(columns.special)) != len(columns.special):
+        raise ValueError("target, id and subject must be different columns.")
+
+
+def first_line(error: Exception) -> str:
+    """What went wrong, in one line."""
+    return (str(error).strip().splitlines() or ["no reason given"])[0]
