@@ -109,7 +109,8 @@ def test_names_that_are_no_file_names(tmp_path, name):
 
 
 STUDY = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start background jobs without it
 sys.path.insert(0, {here!r})
 from test_runs import slow
 from pilu.auditing import run_all

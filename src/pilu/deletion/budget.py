@@ -10,15 +10,15 @@ from pilu.certify.certificate import Certificate
 
 __all__ = ["Budget", "is_within", "left_of", "refusal"]
 
-_REQUESTS = 20  # at delta = 1/n each, in a usual budget
+_DELTAS = 20  # of 1/n each, in a usual budget
 
 
 @dataclass(frozen=True)
 class Budget:
     """A total (epsilon, delta) for a store.
 
-    By default epsilon = 10 and delta = 20/n, n the rows of the fit: twenty requests at the usual
-    delta of 1/n each.
+    By default epsilon = 10 and delta = 20/n, n the rows of the fit. Requests at epsilon = 1 and
+    delta = 1/n add up to the fifth or so: deltas grow with e^epsilon on the way.
     """
 
     epsilon: float = 10.0
@@ -31,7 +31,7 @@ class Budget:
 
     def limits(self, n_rows: int) -> list[float]:
         """epsilon and delta for a table of n rows."""
-        usual = min(_REQUESTS / n_rows, 0.5)
+        usual = min(_DELTAS / n_rows, 0.5)
         return [self.epsilon, usual if self.delta is None else self.delta]
 
 
