@@ -17,9 +17,16 @@ from pilu.deletion.tables import Columns
 from pilu.exceptions import AlreadyForgotten, BudgetSpent, LedgerMismatch, RowsChanged, StoreDamaged
 
 
+def coarse_step_size(X):
+    """The next eighth of an octave below 1/L."""
+    L = np.linalg.norm(np.column_stack([X, np.ones(len(X))]), 2) ** 2 + 1e-4
+    return 2 ** (np.floor(-8 * np.log2(L)) / 8)
+
+
 @pytest.fixture
 def model(rows):
-    return LangevinRidge(n_steps=50, noise=0.01).fit(*rows)
+    settings = {"n_steps": 50, "noise": 0.01, "step_size": coarse_step_size(rows[0])}
+    return LangevinRidge(**settings).fit(*rows)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "npz"])
@@ -168,7 +175,8 @@ def test_classes(arrow_table, rows, tmp_path):
     with Desk.create(tmp_path / "classes", path, COLUMNS, **settings) as desk:
         found = desk.quote(["person number 3"], n_unlearn_steps=1).noise
         assert set(desk.predict(rows[0])) <= {"up", "down"}
-    model = LangevinRidgeClassifier(n_steps=50, noise=0.01).fit(rows[0], labels)
+    step = coarse_step_size(rows[0])
+    model = LangevinRidgeClassifier(n_steps=50, noise=0.01, step_size=step).fit(rows[0], labels)
     np.testing.assert_allclose(
         found, model.quote([[9, 10, 11]], n_unlearn_steps=1).noise, rtol=1e-9
     )
@@ -335,3 +343,16 @@ def test_ids_are_people_where_nobody_else_is_named(parquet, tmp_path):
         assert desk.unlearn("row number 7", epsilon=1.0).rows == (7,)
     with pytest.raises(ValueError, match="without names nobody can be forgotten"):
         Desk.create(tmp_path / "nobody", parquet, Columns(("y",)))
+
+
+def test_the_step_size_does_not_tell_one_candidate_from_another(desk, rows):
+    """Statistics that are left, and a guess at the row: 1/L in full would single it out."""
+    with desk.log() as log:
+        step = log.state["model"]["step_size"]
+    left = np.column_stack([rows[0], np.ones(N)])[3:]
+    guesses = np.column_stack([np.random.default_rng(2).normal(size=(50, 4)), np.ones(50)])
+    agreeing = 0
+    for guess in guesses:
+        L = np.linalg.norm(np.vstack([left, guess]), 2) ** 2 + 1e-4
+        agreeing += 2 ** (np.floor(-8 * np.log2(L)) / 8) == step
+    assert agreeing >= 40
