@@ -5,7 +5,7 @@
 >>> rng = np.random.default_rng(0)
 >>> X, y = rng.normal(size=(200, 5)), rng.normal(size=200)
 >>> model = LangevinRidge(n_steps=100, noise=0.1).fit(X, y)
->>> len(model.quote(epsilon=1.0))
+>>> len(model.quote(epsilon=1.0, n_unlearn_steps=5))
 200
 >>> model.unlearn(42, epsilon=1.0).rows
 (42,)
