@@ -29,7 +29,7 @@ THRESHOLDS = (
     f"in order: a rank correlation of {ORDERED:g}",
     "monotone: by the closed form, up to 0.0001",
     "better curves of mini-batches: by two standard errors of the runs",
-    "accounting: by the rows of the figure, at epsilon = 1 where none is named",
+    "rows: those of the figure; epsilon = 1 where none is named",
 )
 
 
@@ -264,8 +264,7 @@ def long_training_hurts(store: Store, study: str) -> Finding:
         )
     return Finding(
         "learning_steps",
-        "Longer training raises the noise and in the end worsens the score, most for the hardest "
-        "rows.",
+        "Longer training raises the noise and in the end worsens the hardest row's score.",
         f"from T = {usual:,} to {noise.index[-1]:,}: {both(told)}",
         holds["theorem"],
         holds["exact"],

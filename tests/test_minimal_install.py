@@ -8,7 +8,8 @@ import sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"pandas", "matplotlib", "mpmath", "torch", "pytest"}:
+        absent = {"pandas", "matplotlib", "mpmath", "torch", "pytest", "typer", "pyarrow"}
+        if name.split(".")[0] in absent:
             raise ImportError(f"{name} is not installed")
 
 sys.meta_path.insert(0, Absent())
@@ -30,10 +31,14 @@ def network():
     import pilu.auditing.network
 
 pilu.auditing.audit(rng.normal(size=(20, 2)), rng.normal(size=(20, 2)), delta=0.1)
-for call in (quote.to_frame, frame, picture, network):
+def command():
+    from pilu.cli import main
+    main()
+
+for call in (quote.to_frame, frame, picture, network, command):
     try:
         call()
-    except ImportError as error:
+    except (ImportError, SystemExit) as error:
         print(error)
 """
 
@@ -43,7 +48,7 @@ def test_core_without_extras():
         [sys.executable, "-W", "error", "-c", PROGRAM], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
-    to_frame, compare, picture, network = run.stdout.splitlines()
+    to_frame, compare, picture, network, command = run.stdout.splitlines()
     assert to_frame.startswith("Quote.to_frame needs pandas")
     assert compare.startswith("compare needs pandas")
     assert 'pip install "pilu[pandas]"' in compare
@@ -51,3 +56,5 @@ def test_core_without_extras():
     assert 'pip install "pilu[plot]"' in picture
     assert network.startswith("pilu.auditing.network needs torch")
     assert 'pip install "pilu[torch]"' in network
+    assert command.startswith("pilu: the command line needs typer")
+    assert 'pip install "pilu[desk]"' in command

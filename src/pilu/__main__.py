@@ -1,6 +1,6 @@
 """`python -m pilu` is the command line."""
 
-from pilu.cli.app import main
+from pilu.cli import main
 
 if __name__ == "__main__":
     main()

@@ -13,6 +13,7 @@ from pilu import LangevinRidge, LangevinRidgeClassifier, verify
 from pilu.deletion import table as table_module
 from pilu.deletion.budget import Budget
 from pilu.deletion.desk import Desk
+from pilu.deletion.snapshot import _two_digits_up
 from pilu.deletion.tables import Columns
 from pilu.exceptions import AlreadyForgotten, BudgetSpent, LedgerMismatch, RowsChanged, StoreDamaged
 
@@ -356,3 +357,23 @@ def test_the_step_size_does_not_tell_one_candidate_from_another(desk, rows):
         L = np.linalg.norm(np.vstack([left, guess]), 2) ** 2 + 1e-4
         agreeing += 2 ** (np.floor(-8 * np.log2(L)) / 8) == step
     assert agreeing >= 40
+
+
+@pytest.mark.parametrize("scale", [1e60, 1e-60])
+def test_magnitudes_outside_of_the_proven_domain(arrow_table, tmp_path, scale):
+    """As the estimator refuses them."""
+    path = tmp_path / "huge.parquet"
+    for name in ("f0", "f1", "f2", "f3"):
+        where = arrow_table.column_names.index(name)
+        values = pa.array(scale * arrow_table[name].to_numpy())
+        arrow_table = arrow_table.set_column(where, name, values)
+    pyarrow.parquet.write_table(arrow_table, path)
+    with pytest.raises(ValueError, match="features must have its largest magnitude in"):
+        Desk.create(tmp_path / "huge", path, COLUMNS, n_steps=50)
+
+
+@pytest.mark.parametrize("error", [1e-15, 2e-15, 1.2345e-14, 9.99e-13, 1.0000000001e-15])
+def test_two_digits_are_never_below(error):
+    found = _two_digits_up(error)
+    assert error <= found <= 1.2 * error
+    assert float(f"{found:.1e}") == found

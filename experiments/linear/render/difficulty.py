@@ -7,7 +7,7 @@ from pathlib import Path
 
 from experiments.linear.command import render_script
 from experiments.store import Store
-from experiments.style import BLUE, TITLES, figure
+from experiments.style import BLUE, TITLES, figure, plain_log_axis
 
 
 def render(store: Store, study: str, folder: Path) -> None:
@@ -18,6 +18,8 @@ def render(store: Store, study: str, folder: Path) -> None:
             panel.scatter(some["gradient_norm"], some[accountant], s=5, color=BLUE, alpha=0.6)
             relation = table["gradient_norm"].corr(table[accountant], method="spearman")
             panel.set(xscale="log", yscale="log", xlabel="|gradient| after learning")
+            for axis in (panel.xaxis, panel.yaxis):
+                plain_log_axis(axis)
             panel.set_title(f"{title}: rank correlation {relation:.2f}")
         axes[0, 0].set_ylabel("sigma_unlearn at epsilon = 1")
 

@@ -1,1 +1,17 @@
 """The command line; `python -m pilu` is the same as `pilu`."""
+
+from pilu._extras import need
+from pilu.exceptions import MissingExtra
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """The entry point."""
+    try:
+        need("typer", for_="the command line", extra="desk")
+    except MissingExtra as error:
+        raise SystemExit(f"pilu: {error}") from None
+    from pilu.cli.app import app
+
+    app()

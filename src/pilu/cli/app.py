@@ -13,7 +13,7 @@ import typer
 
 from pilu.cli.errors import in_one_line
 
-__all__ = ["app", "main"]
+__all__ = ["app"]
 
 app = typer.Typer(
     name="pilu",
@@ -32,6 +32,10 @@ Source = Annotated[
 ]
 Epsilon = Annotated[float, typer.Option(help="The guarantee asked for.")]
 Delta = Annotated[float | None, typer.Option(help="Default: one over the number of rows.")]
+Redraw = Annotated[bool, typer.Option(help="Redraw where the budget would not do.")]
+Receipt = Annotated[
+    Path | None, typer.Option(help="Where to write the certificate with its evidence.")
+]
 Steps = Annotated[int, typer.Option("--steps", help="Noisy steps on the rows that are left, K.")]
 
 
@@ -129,13 +133,9 @@ def unlearn(
     delta: Delta = None,
     steps: Steps = 80,
     method: Annotated[str, typer.Option(help="langevin, or redraw.")] = "langevin",
-    redraw_if_needed: Annotated[
-        bool, typer.Option(help="Redraw where the budget would not do.")
-    ] = False,
+    redraw_if_needed: Redraw = False,
     table: Source = None,
-    certificate: Annotated[
-        Path | None, typer.Option(help="Where to write the certificate with its evidence.")
-    ] = None,
+    certificate: Receipt = None,
     as_json: Json = False,
 ) -> None:
     """Forget all rows of a person, now, and hand over a certificate."""
@@ -195,13 +195,9 @@ def run(
     epsilon: Epsilon = 1.0,
     delta: Delta = None,
     steps: Steps = 80,
-    redraw_if_needed: Annotated[
-        bool, typer.Option(help="Redraw where the budget would not do.")
-    ] = False,
+    redraw_if_needed: Redraw = False,
     table: Source = None,
-    certificate: Annotated[
-        Path | None, typer.Option(help="Where to write the certificate with its evidence.")
-    ] = None,
+    certificate: Receipt = None,
     as_json: Json = False,
 ) -> None:
     """Forget everybody who waits, as one group."""
@@ -323,11 +319,6 @@ def verify(
         )
     found = "\n".join(f"{name}: {'yes' if good else 'no'}" for name, good in checks.items())
     _say(dict(checks), f"{certificate} holds.\n{found}", as_json)
-
-
-def main() -> None:
-    """The entry point."""
-    app()
 
 
 def _say(record: Any, text: str, as_json: bool) -> None:

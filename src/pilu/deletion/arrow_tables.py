@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._extras import need
-from pilu.deletion.table import Batch, Columns, check_columns, first_line, rows_in_a_batch
+from pilu.deletion.table import (
+    Batch,
+    Columns,
+    as_names,
+    as_numbers,
+    check_columns,
+    first_line,
+    rows_in_a_batch,
+)
 
 __all__ = ["CsvTable", "ParquetTable"]
 
@@ -72,10 +80,8 @@ class ArrowTable:
     def take(self, places: NDArray[np.intp]) -> Batch:
         """The rows at sorted places."""
         arrow = need("pyarrow", for_="reading tables", extra="desk")
-        parts, found, first = [], [], 0
-        for batch in self._batches_around(places):
-            start = batch[0]
-            first, record = start, batch[1]
+        parts, found = [], []
+        for first, record in self._batches_around(places):
             here = places[(places >= first) & (places < first + record.num_rows)]
             if len(here):
                 parts.append(record.take(arrow.array(here - first)))
@@ -115,7 +121,7 @@ class ArrowTable:
                 f"{self.path}: column {name!r} must be numeric, got {wrong!r}. Encode it as "
                 "numbers, or leave the column out of the table."
             )
-        return values.astype(np.float64)
+        return as_numbers(f"{self.path}: column {name!r}", values)
 
     def _values(self, batch: Any, name: str, places: NDArray[np.intp]) -> NDArray[Any]:
         column = batch.column(name)
@@ -142,7 +148,7 @@ class ArrowTable:
             raise ValueError(
                 f"{self.path}: column {name!r} must name every row, got a missing value."
             )
-        return list(column.to_pylist())
+        return as_names(f"{self.path}: column {name!r}", column.to_pylist())
 
 
 class ParquetTable(ArrowTable):

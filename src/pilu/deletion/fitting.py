@@ -13,6 +13,7 @@ from pilu.deletion.snapshot import Model
 from pilu.deletion.tables import Batch, Table
 from pilu.dynamics.chain import Chain
 from pilu.dynamics.schedule import Segment
+from pilu.estimators.base import check_scale
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.requests import RowBook
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
@@ -53,6 +54,8 @@ def fit_table(
             yield X, Y
 
     problem = RidgeProblem.collected(source, float(model.alpha), reader.n_outputs, read)
+    for name, largest in reader.largest.items():
+        check_scale(f"{table.path}: {name}", largest)
     if isinstance(model, LangevinRidge):
         model._single_output = reader.n_outputs == 1
     else:
@@ -94,6 +97,7 @@ class _Reader:
         self._subjects: list[Any] | None = None if first.subjects is None else [None] * table.n_rows
         self._batches: Iterator[Batch] = iter(())
         self._started = False
+        self.largest = {"features": 0.0, "targets": 0.0}  # magnitudes seen
 
     @property
     def names(self) -> dict[str, list[Any]]:
@@ -119,7 +123,12 @@ class _Reader:
             if batch is None:
                 return
             self._note(batch)
-            yield batch.places, batch.X, self._encoded(batch)
+            Y = self._encoded(batch)
+            with self._lock:
+                for name, values in (("features", batch.X), ("targets", Y)):
+                    seen = float(np.max(np.abs(values), initial=0.0))
+                    self.largest[name] = max(self.largest[name], seen)
+            yield batch.places, batch.X, Y
 
     def _note(self, batch: Batch) -> None:
         first, last = int(batch.places[0]), int(batch.places[-1]) + 1

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.deletion.table import Batch, Columns, check_columns, first_line, rows_in_a_batch
+from pilu.deletion.table import (
+    Batch,
+    Columns,
+    as_names,
+    as_numbers,
+    check_columns,
+    first_line,
+    rows_in_a_batch,
+)
 
 __all__ = ["ArchiveTable", "MatrixTable"]
 
@@ -45,7 +53,7 @@ class _Numpy:
         """The rows at sorted places."""
         if len(places) and places[-1] >= self.n_rows:
             raise ValueError(f"{self.path} has fewer rows than it had: it was changed.")
-        X = np.asarray(self._X[places], dtype=np.float64)
+        X = as_numbers(f"{self.path}: features", self._X[places])
         y = np.asarray(self._y[places])
         for name, values in (("features", X), ("target", y)):
             if values.dtype.kind == "f" and not np.isfinite(values).all():
@@ -118,4 +126,4 @@ def _load(path: Path) -> Any:
 
 
 def _listed(array: NDArray[Any] | None, places: NDArray[np.intp]) -> Names | None:
-    return None if array is None else list(array[places].tolist())
+    return None if array is None else as_names("id and subject", array[places].tolist())

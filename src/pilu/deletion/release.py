@@ -1,8 +1,8 @@
 """What leaves the house: coefficients only, on a grid, bound to the certificate they came with.
 
-Rounding to a grid that knows nothing of the data is post-processing, so the guarantee holds for
-what is released. It takes away the low bits in which floating-point noise differs from the real
-numbers that the analysis speaks of (docs/guarantee.md, "Floating point").
+Rounding is post-processing, so the guarantee holds for what is released: the grid is a function of
+the retained rows' law and of the schedule, the same in both runs of Definition 1. It takes away the
+low bits, in which floating-point noise differs from the real numbers that the analysis speaks of.
 """
 
 import hashlib

@@ -87,8 +87,10 @@ def snapshot(model: Model) -> Snapshot:
 
 def _two_digits_up(error: float) -> float:
     """More error is the safe side; all digits of it would tell the norm of the rows taken out."""
+    if error == 0.0 or math.isinf(error):
+        return error
     unit = 10.0 ** (math.floor(math.log10(error)) - 1)
-    return float(f"{math.ceil(error / unit) * unit:.1e}") if error > 0 else 0.0
+    return float(f"{math.ceil(error / unit * (1 + 1e-12)) * unit:.1e}")
 
 
 def restored(record: Mapping[str, Any], arrays: Arrays, key: bytes) -> Model:

@@ -8,7 +8,16 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Batch", "Columns", "Table", "check_columns", "first_line", "rows_in_a_batch"]
+__all__ = [
+    "Batch",
+    "Columns",
+    "Table",
+    "as_names",
+    "as_numbers",
+    "check_columns",
+    "first_line",
+    "rows_in_a_batch",
+]
 
 Array = NDArray[np.float64]
 Names = list[Any]
@@ -63,6 +72,30 @@ class Table(Protocol):
     def take(self, places: NDArray[np.intp]) -> Batch:
         """The rows at sorted places."""
         ...
+
+
+def as_names(where: str, values: Sequence[Any]) -> Names:
+    """Names as people type them: text and whole numbers; anything else could merge two people."""
+    names: Names = []
+    for value in values:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, str | int):
+            raise ValueError(
+                f"{where} must name every row by text or a whole number, got {value!r}."
+            )
+        names.append(value)
+    return names
+
+
+def as_numbers(where: str, values: NDArray[Any]) -> Array:
+    """float64; whole numbers that it cannot hold are refused, not rounded."""
+    if values.dtype.kind in "iu" and values.size and np.max(np.abs(values.astype(object))) > 2**53:
+        raise ValueError(
+            f"{where} must be within 2^53, got a larger whole number. Numbers of that size are "
+            "names rather than measurements: leave the column out, or name it as the id."
+        )
+    return np.asarray(values, dtype=np.float64)
 
 
 def rows_in_a_batch(n_columns: int) -> int:

@@ -22,7 +22,7 @@ from pilu.ridge.cyclic import CyclicProblem
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.rows import RowSource
 
-__all__ = ["LangevinRidgeBase"]
+__all__ = ["LangevinRidgeBase", "check_scale"]
 
 Array = NDArray[np.float64]
 
@@ -98,7 +98,7 @@ class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type:
                 "nothing left once it is forgotten."
             )
         for name, values in (("X", X), ("y", Y)):
-            _check_scale(name, values)
+            check_scale(name, values)
         source = RowSource.of(X, Y, fit_intercept=bool(self.fit_intercept))
         problem, largest = self._problem(source, Y.shape[1])
         chain = Chain.learn(
@@ -145,7 +145,7 @@ class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type:
             remedy="Without learning noise the laws with and without a row are point masses, and "
             "no later noise can hide which of them the model came from.",
         )
-        _check_scale("noise", self.noise)
+        check_scale("noise", self.noise)
         if not (isinstance(self.step_size, str) and self.step_size == "auto"):
             check_real("step_size", self.step_size, above=0.0)
         if self.batch_size is not None:
@@ -221,7 +221,8 @@ class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type:
         return scores
 
 
-def _check_scale(name: str, values: Any) -> None:
+def check_scale(name: str, values: Any) -> None:
+    """Refuse data and noise of magnitudes that the proofs' arithmetic does not cover."""
     # Squares and their products must stay within the doubles on every path to a certificate.
     values, largest = np.atleast_1d(values), 0.0
     step = max(1, _CACHED_NUMBERS * len(values) // values.size)
