@@ -1,8 +1,10 @@
 # All set-up lives in .venv, made from pyproject.toml with the versions of constraints.txt.
 PYTHON ?= python3
 BIN := .venv/bin
+# One process a core and one thread a process: small matrices have no use for more.
+TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo compare audit figures reproduce reproduce-full cifar10 cifar10-quick test test-slow bench bench-quick bench-growth lint types clean
+.PHONY: demo digits compare audit figures reproduce reproduce-full cifar10 cifar10-quick test test-slow test-browser bench bench-quick bench-growth lint types clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -10,7 +12,11 @@ BIN := .venv/bin
 	touch $@
 
 demo: .venv/ready
-	$(BIN)/python examples/digits.py --out demo-output
+	rm -rf demo-output
+	$(BIN)/pilu demo --out demo-output
+
+digits: .venv/ready
+	$(BIN)/python examples/digits.py --out digits-output
 
 compare: .venv/ready
 	$(BIN)/python examples/compare.py --out compare-output
@@ -34,10 +40,14 @@ cifar10: .venv/ready
 	$(BIN)/python -m experiments.cifar10 --hour
 
 test: .venv/ready lint types
-	$(BIN)/python -m pytest
+	$(TEST) -n auto --dist worksteal
 
 test-slow: .venv/ready
-	$(BIN)/python -m pytest -m slow
+	$(TEST) -m slow
+
+# Needs Debian's packages chromium and chromium-driver.
+test-browser: .venv/ready
+	$(TEST) tests/browser -m browser
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks --plot
@@ -56,4 +66,4 @@ types: .venv/ready
 	$(BIN)/mypy
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build demo-output compare-output audit-output bench-output
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build demo-output digits-output compare-output audit-output bench-output

@@ -16,6 +16,7 @@ ROOMS = [
     "auditing",
     "deletion",
     "datasets",
+    "report",
     "cli",
 ]
 FOUNDATION = {"_checks", "_extras", "_processes", "_progress", "exceptions"}

@@ -12,7 +12,6 @@
 """
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -69,19 +68,26 @@ _HOME = {
 
 _ROOMS = ("accounting", "auditing", "baselines", "datasets", "plotting")
 
-try:
-    __version__ = version("pilu")
-except PackageNotFoundError:  # run from a source tree that is not installed
-    __version__ = "unknown"
-
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name in _ROOMS:
         return import_module(f"pilu.{name}")
     if name in _HOME:
         found = globals()[name] = getattr(import_module(f"pilu.{_HOME[name]}"), name)
         return found
     raise AttributeError(f"module 'pilu' has no attribute {name!r}")
+
+
+def _version() -> str:
+    # Looked up late: it takes as long as all else that the command line needs to start.
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("pilu")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "unknown"
 
 
 def __dir__() -> list[str]:

@@ -43,7 +43,7 @@ def test_the_whole_path(fitted, tmp_path):
     quoted = json.loads(fitted("quote store --subject p3 --subject p4 --steps 1 --json"))
     assert [line["rows"] for line in quoted["quotes"]] == [3, 3]
     assert quoted["left"] == {"epsilon": 10.0, "delta": 20 / 60}
-    told = fitted("unlearn store --subject p3 --steps 1 --certificate c.json")
+    told = fitted("unlearn store --subject p3 --steps 1 --receipt c.json")
     assert "Forgot 3 row(s) by langevin" in told
     assert "holds" in fitted("verify c.json")
     assert json.loads((tmp_path / "c.json").read_text())["evidence"]
@@ -54,9 +54,10 @@ def test_the_whole_path(fitted, tmp_path):
 
 
 def test_a_certificate_without_evidence_does_not_hold_by_itself(fitted, tmp_path):
-    fitted("unlearn store --subject p3 --steps 1 --certificate c.json")
+    fitted("unlearn store --subject p3 --steps 1 --receipt c.json")
     record = json.loads((tmp_path / "c.json").read_text())
-    (tmp_path / "public.json").write_text(json.dumps(record | {"evidence": None}))
+    public = record["entry"]["certificate"]
+    (tmp_path / "public.json").write_text(json.dumps(public))
     assert "must have its evidence" in fitted("verify public.json", code=2)
 
 
@@ -72,9 +73,12 @@ def test_what_is_quoted_is_what_is_done(fitted):
     [
         ("unlearn store --subject nobody", "got unknown 'nobody'"),
         ("unlearn nothing --subject p3", "must be a store"),
-        ("unlearn store --subject p3 --certificate store/c.json", "outside of the store"),
-        ("unlearn store --subject p3 --certificate nowhere/c.json", "No such file"),
-        ("unlearn store --subject p3 --certificate people.parquet", "must be a new file"),
+        ("unlearn store --subject p3 --receipt store/c.json", "outside of the store"),
+        (
+            "unlearn store --subject p3 --receipt nowhere/c.json",
+            "must be in a folder that is there",
+        ),
+        ("unlearn store --subject p3 --receipt people.parquet", "must be a new file"),
         ("release store --out store/ledger.sqlite", "out must be outside of the store"),
         ("predict store --rows people.parquet --out people.parquet", "must be another file"),
         ("fit people.parquet --target y --out other", "without names nobody can be forgotten"),
@@ -86,7 +90,7 @@ def test_what_is_quoted_is_what_is_done(fitted):
             "fit people.parquet --target y --subject person --out store",
             "must be a new or empty folder",
         ),
-        ("verify people.parquet", "people.parquet must be a certificate"),
+        ("verify people.parquet", "people.parquet must be a receipt, a certificate or a proof"),
     ],
 )
 def test_errors_are_one_line_and_change_nothing(fitted, capfd, line, message):

@@ -59,7 +59,7 @@ class Bomb:
 
         _Hashing.write, os.fsync = writing, syncing
         sys.addaudithook(audited)
-        desk._ledger._database.set_progress_handler(instruction, 3)
+        desk.store.ledger._database.set_progress_handler(instruction, 1)
 
 
 def forget(store, place):

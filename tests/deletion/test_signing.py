@@ -10,14 +10,17 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from deletion.conftest import COLUMNS
 from pilu.deletion.desk import Desk
+from pilu.deletion.receipt import Receipt
 from pilu.deletion.signing import _encoded, check_signature, make_keys, sign, statement_of
 from pilu.exceptions import CertificateMismatch
 
 
 @pytest.fixture
-def certificate(parquet, tmp_path):
+def receipt(parquet, tmp_path):
+    found = []
     with Desk.create(tmp_path / "signed", parquet, COLUMNS, n_steps=50, noise=0.01) as desk:
-        return desk.unlearn("person number 3", n_unlearn_steps=1)
+        desk.unlearn("person number 3", n_unlearn_steps=1, deliver=found.append)
+    return found[0]
 
 
 @pytest.fixture
@@ -33,16 +36,24 @@ def test_the_encoding_of_the_specification():
     assert found == b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
 
 
-def test_signed_and_checked(certificate, keys):
-    envelope = json.loads(json.dumps(sign(certificate, keys[0])))
-    found = check_signature(envelope, keys[1])
-    assert found.sha256 == certificate.sha256
-    assert found.evidence is None
+def test_signed_and_checked(receipt, keys):
+    signed = Receipt.from_json(receipt.signed(sign(receipt, keys[0])).to_json())
+    check_signature(signed, keys[1])
+    assert signed.verify()["in_the_log_of_its_head"]
+    with pytest.raises(CertificateMismatch, match="is not signed"):
+        check_signature(receipt, keys[1])
 
 
-def test_anybody_can_check_it_without_pilu(certificate, keys):
+def test_the_evidence_is_not_in_the_signed_statement(receipt, keys):
+    envelope = sign(receipt, keys[0])
+    statement = json.loads(base64.b64decode(envelope["payload"]))
+    assert statement["predicate"]["entry"]["certificate"]["evidence"] is None
+    assert "directions" not in json.dumps(statement)
+
+
+def test_anybody_can_check_it_without_pilu(receipt, keys):
     """By the two specifications alone."""
-    envelope = sign(certificate, keys[0])
+    envelope = sign(receipt, keys[0])
     body = base64.b64decode(envelope["payload"])
     kind = envelope["payloadType"].encode()
     signed = b" ".join([b"DSSEv1", str(len(kind)).encode(), kind, str(len(body)).encode(), body])
@@ -51,8 +62,10 @@ def test_anybody_can_check_it_without_pilu(certificate, keys):
     statement = json.loads(body)
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
     digest = statement["subject"][0]["digest"]["sha256"]
-    assert digest == certificate.parameters_sha256
-    assert statement["predicate"]["epsilon"] == certificate.epsilon
+    assert digest == receipt.certificate.parameters_sha256
+    signed_entry = statement["predicate"]["entry"]
+    assert signed_entry["certificate"]["epsilon"] == receipt.certificate.epsilon
+    assert statement["predicate"]["place"] == 1
 
 
 def test_the_private_key_is_its_owners(keys):
@@ -61,21 +74,21 @@ def test_the_private_key_is_its_owners(keys):
         make_keys(*keys)
 
 
-def test_every_flipped_bit_is_noticed(certificate, keys):
-    envelope = sign(certificate, keys[0])
+def test_every_flipped_bit_is_noticed(receipt, keys):
+    envelope = sign(receipt, keys[0])
     body = bytearray(base64.b64decode(envelope["payload"]))
     for place in range(0, len(body), 97):
         body[place] ^= 4
         forged = envelope | {"payload": base64.b64encode(body).decode()}
         with pytest.raises(CertificateMismatch, match="no signature of the envelope"):
-            check_signature(forged, keys[1])
+            check_signature(receipt.signed(forged), keys[1])
         body[place] ^= 4
 
 
-def test_another_key(certificate, keys, tmp_path):
+def test_another_key(receipt, keys, tmp_path):
     make_keys(tmp_path / "other.pem", tmp_path / "other.pub")
     with pytest.raises(CertificateMismatch, match=r"by the key in .*other\.pub"):
-        check_signature(sign(certificate, keys[0]), tmp_path / "other.pub")
+        check_signature(receipt.signed(sign(receipt, keys[0])), tmp_path / "other.pub")
 
 
 def signed(statement, key_path):
@@ -93,30 +106,33 @@ def signed(statement, key_path):
     }
 
 
-def test_a_signature_of_something_else(certificate, keys):
-    good = statement_of(certificate)
-    check_signature(signed(good, keys[0]), keys[1])
-    other = good | {"subject": [{"name": "parameters", "digest": {"sha256": "0" * 64}}]}
-    with pytest.raises(CertificateMismatch, match="about other parameters"):
-        check_signature(signed(other, keys[0]), keys[1])
-    with pytest.raises(CertificateMismatch, match="not about a certificate of pilu"):
-        check_signature(signed(good | {"predicateType": "urn:other"}, keys[0]), keys[1])
-    with pytest.raises(CertificateMismatch):
-        check_signature(signed([], keys[0]), keys[1])
+def test_a_signature_of_something_else(receipt, keys):
+    good = statement_of(receipt)
+    check_signature(receipt.signed(signed(good, keys[0])), keys[1])
+    subject = [{"name": "parameters", "digest": {"sha256": "0" * 64}}]
+    place = good["predicate"] | {"place": 2}
+    for other in (
+        good | {"subject": subject},
+        good | {"predicateType": "urn:other"},
+        good | {"predicate": place},
+        [],
+    ):
+        with pytest.raises(CertificateMismatch, match="for another receipt"):
+            check_signature(receipt.signed(signed(other, keys[0])), keys[1])
 
 
 @pytest.mark.parametrize(
-    "envelope", [None, {}, [], {"payloadType": 1, "payload": "!", "signatures": []}]
+    "envelope", [{}, [], "", {"payloadType": 1, "payload": "!", "signatures": []}]
 )
-def test_no_envelope(envelope, keys):
+def test_no_envelope(receipt, envelope, keys):
     with pytest.raises(CertificateMismatch, match="not a DSSE envelope"):
-        check_signature(envelope, keys[1])
+        check_signature(receipt.signed(envelope), keys[1])
 
 
-def test_no_key(certificate, tmp_path, keys):
+def test_no_key(receipt, tmp_path, keys):
     with pytest.raises(ValueError, match="must be a private key: No such file"):
-        sign(certificate, tmp_path / "nothing.pem")
+        sign(receipt, tmp_path / "nothing.pem")
     with pytest.raises(ValueError, match="must be a private key as PEM"):
-        sign(certificate, keys[1])
+        sign(receipt, keys[1])
     with pytest.raises(ValueError, match="must be a public key as PEM"):
-        check_signature(sign(certificate, keys[0]), keys[0])
+        check_signature(receipt.signed(sign(receipt, keys[0])), keys[0])

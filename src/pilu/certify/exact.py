@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,11 +22,9 @@ from pilu._checks import check_choice
 from pilu._processes import shared_out
 from pilu.accounting.curves import PrivacyCurve, closeness
 from pilu.accounting.gaussians import GaussianPair
-from pilu.accounting.gdp import delta_from_mu, mu_from_epsilon
-from pilu.accounting.search import safe_root
-from pilu.accounting.series import nearly_gaussian_log_delta
 from pilu.certify.accountant import Calibration, Law, Progress, Request, Target
 from pilu.certify.floor import noise_floor
+from pilu.certify.noise_search import LARGEST_LOG_NOISE, NoiseSearch, mu_of
 from pilu.laws.comparison import Comparison
 from pilu.laws.cyclic import CyclicLaw
 from pilu.laws.cyclic_difference import CyclicDifference
@@ -38,16 +36,9 @@ __all__ = ["Exact"]
 
 Array = NDArray[np.float64]
 
-_NOISE_TOLERANCE = 1e-10
-_MARGIN = 1e-8  # in log delta, kept while searching for what the errors will take
 _LOOSE = 2e-9  # relative noise that is worth a second look
-_SECANT_STEPS = 8
-_SECANT_END = 1e-5  # a step of this size leaves an error of its square
-_NEARLY_GAUSSIAN = 1e-7  # squared excesses below which a series will do for the search
-_CLEARLY = 1e-7  # in log delta: a direction this much smaller is left out of the search
 _WIDE_OF_THE_MARK = 1e-3  # in log delta
-_LARGEST_LOG_NOISE = 250.0
-_LARGEST_NOISE = math.exp(_LARGEST_LOG_NOISE)
+_LARGEST_NOISE = math.exp(LARGEST_LOG_NOISE)
 _EVIDENCE_DIRECTIONS = 16
 _PIECE = 32  # rows that are handed to a process at a time
 _LOG_REST = 40.0  # e^-40 of delta is set aside for the event that e0 does not cover
@@ -94,20 +85,39 @@ class Exact:
     ) -> tuple[Array, Array]:
         """Noise and certified epsilon of every row of the blocks as a request by itself.
 
-        The rows go to as many processes as `joblib.parallel_config` allows, in small pieces; on
-        mini-batches, where each takes all cores, they come one after the other.
+        On mini-batches, where each takes all cores, they come one after the other.
         """
         if isinstance(law, CyclicLaw):
             return self._calibrate_in_turn(law, blocks, target, progress)
+        ones = ((block, np.ones(len(block.X), dtype=np.intp)) for block in blocks)
+        return self.calibrate_groups(law, ones, target, progress)
+
+    def calibrate_groups(
+        self,
+        law: IterateLaw,
+        blocks: Iterable[tuple[Request, NDArray[np.intp]]],
+        target: Target,
+        progress: Progress,
+    ) -> tuple[Array, Array]:
+        """Noise and certified epsilon of groups of rows, each a request.
+
+        A block comes with the sizes of its groups, which stand in it one after the other. They go
+        to as many processes as `joblib.parallel_config` allows, in small pieces.
+        """
         floor, bare = noise_floor(law), law.without_basis()
 
         def pieces() -> Iterator[tuple[Any, ...]]:
-            for rows in blocks:
+            for block, sizes in blocks:
                 with _one_thread():  # the other cores are with the pieces
-                    Z = law.coordinates(rows.X)
-                for i in range(0, len(Z), _PIECE):
-                    some = slice(i, i + _PIECE)
-                    yield bare, Z[some], rows.Y[some], target, floor
+                    Z = law.coordinates(block.X)
+                ends = np.cumsum(sizes)
+                first = 0
+                while first < len(sizes):
+                    start = ends[first] - sizes[first]
+                    last = max(first + 1, int(np.searchsorted(ends, start + _PIECE, "right")))
+                    some = slice(int(start), int(ends[last - 1]))
+                    yield bare, Z[some], block.Y[some], sizes[first:last], target, floor
+                    first = last
 
         found = []
         for piece in shared_out(self._calibrate_piece, pieces(), effective_n_jobs(None)):
@@ -130,37 +140,49 @@ class Exact:
         return noise, epsilon
 
     def _calibrate_piece(
-        self, law: IterateLaw, Z: Array, Y: Array, target: Target, floor: float
+        self,
+        law: IterateLaw,
+        Z: Array,
+        Y: Array,
+        sizes: NDArray[np.intp],
+        target: Target,
+        floor: float,
     ) -> Array:
-        found, sizes = [], [0, 0]
+        found, spaces, ends = [], [0, 0], np.cumsum(sizes)
         with _one_thread():
-            for i in range(len(Z)):
+            for end, size in zip(ends.tolist(), sizes.tolist(), strict=True):
                 # The next row most likely needs as large a space as the last two did.
-                difference = ProvenDifference(law, Z[[i]], Y[[i]], at_least=min(sizes[-2:]))
+                likely, group = min(spaces[-2:]) if size == 1 else 0, slice(end - size, end)
+                difference = ProvenDifference(law, Z[group], Y[group], at_least=likely)
                 answer = self._calibrate(difference, target, floor)
-                sizes.append(difference.size)
+                spaces.append(difference.size if size == 1 else 0)
                 found.append((answer.noise, answer.epsilon))
         return np.array(found)
 
     def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies."""
         with _threads_for(law):
-            difference = _difference(law, request)
-            enclosure = difference.enclosure(noise, target.n_unlearn_steps)
-            # What is set aside for e0 depends on the epsilon that it should serve.
-            for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
-                curve = self._curve(enclosure, law.n_outputs, target._replace(epsilon=reach))
-                epsilon = curve.epsilon(target.delta)
-                if epsilon <= reach:
-                    break
-            return self._calibration(difference, enclosure, curve, noise, epsilon, target)
+            return self._spend(_difference(law, request), noise, target, noise_floor(law))
+
+    def _spend(
+        self, difference: Comparison, noise: float, target: Target, floor: float
+    ) -> Calibration:
+        enclosure = difference.enclosure(noise, target.n_unlearn_steps)
+        # What is set aside for e0 depends on the epsilon that it should serve.
+        for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
+            outputs = difference.law.n_outputs
+            curve = self._curve(enclosure, outputs, target._replace(epsilon=reach))
+            epsilon = curve.epsilon(target.delta)
+            if epsilon <= reach:
+                break
+        return self._calibration(difference, enclosure, curve, noise, epsilon, target)
 
     def _calibrate(self, difference: Comparison, target: Target, floor: float) -> Calibration:
         guess = difference.likely_log_noise(
-            _target_mu(target.epsilon, target.delta), target.n_unlearn_steps
+            mu_of(target.epsilon, target.delta), target.n_unlearn_steps
         )
         for series in (True, False):
-            search = _Search(difference, target, self.direction, series=series)
+            search = NoiseSearch(difference, target, self.direction, series=series)
             noise = math.exp(search.log_noise(guess, math.log(floor)))
             answer, reached = self._checked(difference, target, noise, floor, search.steepness)
             # A noise that is far too large was found by a series that does not hold.
@@ -252,108 +274,6 @@ class Exact:
         )
 
 
-class _Search:
-    """The least noise that is enough, as the projection sees it, without its error."""
-
-    def __init__(
-        self, difference: Comparison, target: Target, direction: str, *, series: bool = True
-    ) -> None:
-        self._difference, self._target = difference, target
-        self._both, self._uses_series = direction == "both", series
-        self._reverse_only = False
-        self.steepness = math.inf  # how fast log delta falls with log noise, once known
-
-    def log_noise(self, guess: float, floor: float) -> float:
-        """-inf for none at all, else not below the floor."""
-        root = self._by_secant(guess, floor)
-        return self._by_bracket(max(guess, floor), floor) if root is None else root
-
-    def _excess(self, log_noise: float) -> float:
-        """log delta over its target: falls with the noise."""
-        noise, K = math.exp(log_noise), self._target.n_unlearn_steps
-        aim = math.log(self._target.delta)
-        try:
-            reached = self._by_series(noise, K)
-            if reached is None:
-                outputs = np.array(self._difference.law.n_outputs)
-                pair = GaussianPair(*self._difference.rough(noise, K), outputs)
-                reached = self._log_delta(pair.without_dust(), aim)
-            return reached - aim + _MARGIN
-        except ArithmeticError:
-            return math.inf  # too far apart to evaluate, or to tell from rounding: more noise
-
-    def _by_series(self, noise: float, n_steps: int) -> float | None:
-        """log delta where the laws are nearly those of a Gaussian mechanism, else None."""
-        moments = self._difference.moments(noise, n_steps)
-        outputs = self._difference.law.n_outputs
-        small = 0 < outputs * moments[3] < _NEARLY_GAUSSIAN < moments[0]
-        if not (small and self._uses_series) or self._reverse_only:
-            return None
-        epsilon = self._target.epsilon
-        try:
-            return nearly_gaussian_log_delta(*moments, outputs, epsilon, both=self._both)
-        except ArithmeticError:
-            return None
-
-    def _log_delta(self, pair: GaussianPair, aim: float) -> float:
-        epsilon = self._target.epsilon
-        if self._reverse_only:
-            return pair.reversed().log_delta(epsilon, aim - 1)
-        forward = pair.log_delta(epsilon, aim - 1)
-        if not self._both:
-            return forward
-        backward = pair.reversed().log_delta(epsilon, aim - 1)
-        if aim - 1 < max(forward, backward) < math.inf and abs(forward - backward) > _CLEARLY:
-            # One direction leads, and will near the root; the answer is checked in both.
-            self._both, self._reverse_only = False, backward > forward
-        return max(forward, backward)
-
-    def _by_secant(self, guess: float, floor: float) -> float | None:
-        """The root from a good guess in two or three evaluations; None where that fails."""
-        slope = self._likely_slope(guess)
-        here, value = guess, self._excess(guess)
-        for _ in range(_SECANT_STEPS):
-            if not (math.isfinite(value) and slope < 0 and here > floor):
-                return None
-            step = -value / slope
-            if abs(step) > 1.0:
-                return None
-            there = here + step
-            if abs(step) < _SECANT_END:
-                self.steepness = -slope
-                return there if there > floor else None
-            after = self._excess(there)
-            slope = (after - value) / step
-            here, value = there, after
-        return None
-
-    def _likely_slope(self, guess: float) -> float:
-        """d log delta / d log noise, as if the pair were a Gaussian mechanism."""
-        target, h = self._target, 1e-3
-        K = target.n_unlearn_steps
-        shift = [self._difference.squared_shift(math.exp(guess + t), K) for t in (-h, h)]
-        if not min(shift) > 0:
-            return 0.0
-        rate = math.log(shift[1] / shift[0]) / (4 * h)  # of log mu
-        return rate * _log_delta_rate(target.epsilon, target.delta)
-
-    def _by_bracket(self, start: float, floor: float) -> float:
-        low = high = start
-        step = 0.01
-        while self._excess(high) > 0:
-            low, high, step = high, high + step, min(4 * step, 1.0)
-            if high > _LARGEST_LOG_NOISE:
-                raise ArithmeticError("no noise was found to suffice; please report this.")
-        while low == high or self._excess(low) <= 0:
-            if low <= floor:  # under the floor noise is pointless; perhaps none is needed
-                return -math.inf if self._excess(-math.inf) <= 0 else floor
-            low, high, step = max(low - step, floor), low, min(4 * step, 1.0)
-        root = safe_root(self._excess, low, high, tolerance=_NOISE_TOLERANCE)
-        h = 1e-4
-        self.steepness = max((self._excess(root) - self._excess(root + h)) / h, 1e-3)
-        return root
-
-
 def _difference(law: Law, request: Request) -> Comparison:
     if isinstance(law, CyclicLaw):
         return CyclicDifference(law, request.rows, request.X, request.Y)
@@ -373,16 +293,3 @@ def _one_thread() -> AbstractContextManager[Any]:
 @cache
 def _thread_pools() -> ThreadpoolController:
     return ThreadpoolController()  # looking for the libraries takes milliseconds
-
-
-@lru_cache(maxsize=64)
-def _target_mu(epsilon: float, delta: float) -> float:
-    return float(mu_from_epsilon(epsilon, delta))
-
-
-@lru_cache(maxsize=64)
-def _log_delta_rate(epsilon: float, delta: float) -> float:
-    """d log delta / d log mu of the Gaussian mechanism at the target."""
-    mu, h = _target_mu(epsilon, delta), 1e-4
-    low, high = (math.log(float(delta_from_mu(mu * (1 + t), epsilon))) for t in (-h, h))
-    return (high - low) / (2 * h)

@@ -1,11 +1,13 @@
 """Write certificates out: one function for each way of forgetting."""
 
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.accounting.coarse import two_digits_up
 from pilu.accounting.composition import Spent
 from pilu.certify.accountant import Accountant, Calibration, Target
 from pilu.certify.certificate import (
@@ -37,6 +39,8 @@ def certify_langevin(
     c = calibration
     total = prior.after(epsilon=c.epsilon, delta=c.delta, curve=c.curve)
     evidence = {**c.evidence, "prior": prior.record()}
+    if chain.private:  # else who guesses the rows could try the guess on the evidence's hash
+        evidence["nonce"] = secrets.token_hex(16)
     batches = _facts_of_batches(chain, rows, target.n_unlearn_steps)
     certificate = Certificate(
         schema=SCHEMA,
@@ -57,7 +61,7 @@ def certify_langevin(
         mu=c.mu,
         numerical_error={
             **c.numerical_error,
-            "statistics_relative": statistics_error,
+            "statistics_relative": two_digits_up(statistics_error),
         },
         scope=scope_of_langevin(
             private=chain.private,
@@ -101,7 +105,7 @@ def certify_redraw(
         conditional_on=(),
         parameters_sha256=sha256_of_parameters(chain.theta),
         mu=0.0,
-        numerical_error={"statistics_relative": chain.problem.statistics_error},
+        numerical_error={"statistics_relative": two_digits_up(chain.problem.statistics_error)},
         scope=scope_of_redraw(private=chain.private),
         checks={},
         evidence=evidence,

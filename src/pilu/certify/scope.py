@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["FACTS_OF_BATCHES", "scope_of_langevin", "scope_of_redraw"]
+__all__ = ["FACTS_OF_BATCHES", "LIMITS", "scope_of_langevin", "scope_of_redraw"]
 
 # Of mini-batches: whether learning came to any of the rows' batches, whether unlearning came to all
 # of them, and whether one has no rows left.
@@ -27,7 +27,8 @@ _COMMON = {
     "covers_class_names": False,
 }
 
-_WORDS = [
+# In words, what is not promised.
+LIMITS = (
     "Step size, alpha, the number of steps and feature scaling are treated as constants, although "
     "some were computed while the rows were present.",
     "A scaler or any other preprocessing fitted with the rows is not covered: fit it on other data "
@@ -39,7 +40,7 @@ _WORDS = [
     "Noise levels, quotes, plans, predicted utility, mu and evidence depend on the rows, plans and "
     "utility on the validation data too: publishing them says something about both.",
     "The proof is for real numbers; floating-point sampling is outside of it.",
-]
+)
 
 
 def scope_of_langevin(
@@ -92,7 +93,7 @@ def scope_of_langevin(
         "conditional_on_earlier_requests": conditional,
         "reverse_delta": reverse_delta,
         **_COMMON,
-        "words": [*words, *_about_batches(batches), *_WORDS, *_entropy(private)],
+        "words": [*words, *_about_batches(batches), *LIMITS, *_entropy(private)],
     }
 
 
@@ -110,7 +111,7 @@ def scope_of_redraw(*, private: bool) -> dict[str, Any]:
         "conditional_on_earlier_requests": False,
         "reverse_delta": 0.0,
         **_COMMON,
-        "words": [*words, *_WORDS, *_entropy(private)],
+        "words": [*words, *LIMITS, *_entropy(private)],
     }
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from pilu.accounting.coarse import CoarseCurve
 from pilu.accounting.composition import Spent
 from pilu.accounting.curves import GaussianCurve, PrivacyCurve
 from pilu.accounting.gaussians import GaussianPair
@@ -169,12 +170,13 @@ def _recompute_exact(c: Certificate) -> tuple[float, Spent]:
         -math.inf if log_tail is None else float(log_tail),
     )
     recomputed = curve.epsilon(c.delta)
+    coarse = c.accountant.get("coarse") is True  # the epsilon asked for is stated, reached or less
     # A calibrated noise certifies the target itself, a hair above the least epsilon.
-    close = (
-        recomputed <= c.epsilon * (1 + _TOLERANCE) + 1e-12
-        and c.epsilon <= recomputed * (1 + 1e-5) + 1e-9
+    close = recomputed <= c.epsilon * (1 + _TOLERANCE) + 1e-12 and (
+        c.epsilon == c.epsilon_target if coarse else c.epsilon <= recomputed * (1 + 1e-5) + 1e-9
     )
-    total = _prior(c).after(epsilon=c.epsilon, delta=c.delta, curve=curve.forward())
+    forward = CoarseCurve(curve.forward()) if coarse else curve.forward()
+    total = _prior(c).after(epsilon=c.epsilon, delta=c.delta, curve=forward)
     return (c.epsilon if close else recomputed), total
 
 

@@ -1,16 +1,23 @@
 """Errors on the command line: one line that says what to do, and a code that means something."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pilu.exceptions import BudgetSpent, PiluError
+from pilu.exceptions import BudgetSpent, DoneButNotCleared, PiluError
 
-__all__ = ["BUDGET_SPENT", "WRONG_INPUT", "in_one_line"]
+if TYPE_CHECKING:
+    from pilu.deletion.desk import Desk
+
+__all__ = ["BUDGET_SPENT", "WRONG_INPUT", "in_one_line", "opened"]
 
 WRONG_INPUT = 2  # or a file that is not what it should be; nothing was changed
 BUDGET_SPENT = 3  # nothing was changed either
+NOT_CLEARED = 4  # it is done, but files of the store before are still there
+INTERRUPTED = 130
 
 
 def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -20,14 +27,34 @@ def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
     def quiet(*given: Any, **options: Any) -> Any:
         try:
             return command(*given, **options)
-        except (PiluError, ValueError, OSError) as error:
+        except (PiluError, ValueError, OSError, ArithmeticError) as error:
             if "--debug" in sys.argv:
                 raise
-            print(f"pilu: {' '.join(str(error).split())}", file=sys.stderr)
+            _complain(" ".join(str(error).split()))
             raise SystemExit(_code(error)) from None
+        except KeyboardInterrupt:
+            _complain("interrupted; `pilu ledger` shows what is done.")
+            raise SystemExit(INTERRUPTED) from None
 
     return quiet
 
 
+@contextmanager
+def opened(store: Path) -> Iterator["Desk"]:
+    """A desk; what was found unfinished is said."""
+    from pilu.deletion.desk import Desk
+
+    with Desk.open(store) as desk:
+        if desk.store.recovered:
+            _complain(desk.store.recovered)
+        yield desk
+
+
+def _complain(text: str) -> None:
+    print(f"pilu: {text}", file=sys.stderr)
+
+
 def _code(error: Exception) -> int:
+    if isinstance(error, DoneButNotCleared):
+        return NOT_CLEARED
     return BUDGET_SPENT if isinstance(error, BudgetSpent) else WRONG_INPUT

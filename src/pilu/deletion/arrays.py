@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 
 from pilu.exceptions import StoreDamaged
 
-__all__ = ["drop_others", "read_arrays", "write_arrays", "write_durably"]
+__all__ = [
+    "drop_others",
+    "generations",
+    "read_arrays",
+    "sync_folder",
+    "write_arrays",
+    "write_new",
+]
 
 _FOLDER = re.compile(r"arrays-(\d+)")
 
@@ -34,8 +41,8 @@ def write_arrays(
     try:
         folder.mkdir()
         hashes = {name: _write(folder / f"{name}.npy", array) for name, array in arrays.items()}
-        _sync_folder(folder)
-        _sync_folder(store)
+        sync_folder(folder)
+        sync_folder(store)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise StoreDamaged(
@@ -61,29 +68,31 @@ def read_arrays(store: Path, generation: int, hashes: Mapping[str, str]) -> dict
     return found
 
 
-def drop_others(store: Path, generation: int | None) -> list[int]:
+def generations(store: Path) -> list[int]:
+    """Numbers of all generations that are there, whole or not."""
+    matches = (_FOLDER.fullmatch(folder.name) for folder in store.iterdir())
+    return [int(match[1]) for match in matches if match]
+
+
+def drop_others(store: Path, generation: int) -> list[int]:
     """Remove all other generations; their numbers."""
-    dropped = []
-    for folder in store.iterdir():
-        match = _FOLDER.fullmatch(folder.name)
-        if match and int(match[1]) != generation:
-            with contextlib.suppress(FileNotFoundError):  # another process may clear up too
-                shutil.rmtree(folder)
-            dropped.append(int(match[1]))
-    if dropped:
-        _sync_folder(store)
-    return dropped
+    others = [number for number in generations(store) if number != generation]
+    for number in others:
+        with contextlib.suppress(FileNotFoundError):  # another process may clear up too
+            shutil.rmtree(_folder(store, number))
+    if others:
+        sync_folder(store)
+    return others
 
 
-def write_durably(path: Path, content: bytes) -> None:
-    """A small file, under its name only when it is whole and on the disk."""
-    half = path.with_name(f".{path.name}.part")
-    with half.open("wb") as file:
+def write_new(path: Path, content: bytes) -> None:
+    """A new file for its owner's eyes, down to the disk."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(half, path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def _write(path: Path, array: NDArray[Any]) -> str:
@@ -110,8 +119,8 @@ def _folder(store: Path, generation: int) -> Path:
     return store / f"arrays-{generation}"
 
 
-def _sync_folder(folder: Path) -> None:
-    # So that the names in it are on the disk too.
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

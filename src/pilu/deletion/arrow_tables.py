@@ -44,6 +44,8 @@ class ArrowTable:
         if missing:
             raise ValueError(f"{path} must have a column {min(missing)!r}, got none of that name.")
         self.features = others if columns.features is None else columns.features
+        if not self.features:
+            raise ValueError(f"{path} must have a column besides target, id and subject, got none.")
 
     def _open(self) -> list[str]:
         raise NotImplementedError
@@ -54,7 +56,7 @@ class ArrowTable:
     @cached_property
     def n_rows(self) -> int:
         """Rows in the file."""
-        first = self.columns.special[0]
+        first = self.features[0]
         return sum(batch.num_rows for batch in self._record_batches([first]))
 
     def batches(self) -> Iterator[Batch]:
@@ -108,7 +110,7 @@ class ArrowTable:
         return Batch(
             places,
             X,
-            np.column_stack(y) if len(y) > 1 else y[0],
+            y[0] if len(y) == 1 else np.array(y).reshape(len(y), len(X)).T,
             self._named(batch, self.columns.id),
             self._named(batch, self.columns.subject),
         )
@@ -195,7 +197,8 @@ class CsvTable(ArrowTable):
     def _record_batches(self, names: Sequence[str]) -> Iterator[Any]:
         arrow = need("pyarrow", for_="reading CSV", extra="desk")
         # Names are text, whatever they look like: 007 is not 7. Features are numbers.
-        text = (self.columns.id, self.columns.subject)
+        classes = self.columns.target if self.columns.classify else ()
+        text = (self.columns.id, self.columns.subject, *classes)
         kinds = {name: arrow.string() for name in text if name is not None}
         kinds |= {name: arrow.float64() for name in self.features}
         options = self._csv.ConvertOptions(include_columns=list(names), column_types=kinds)

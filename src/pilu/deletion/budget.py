@@ -50,9 +50,13 @@ def is_within(certificate: Certificate, state: Mapping[str, Any]) -> bool:
 
 def refusal(store: Path, certificate: Certificate, state: Mapping[str, Any]) -> str:
     """Why not, and what to do."""
-    epsilon, delta = state["budget"]
+    totals = (certificate.total_epsilon, certificate.total_delta)
+    past = [
+        f"{name} = {total:.4g}, past the budget of {limit:.4g}"
+        for name, total, limit in zip(("epsilon", "delta"), totals, state["budget"], strict=True)
+        if total > limit
+    ]
     return (
-        f"the total would be epsilon = {certificate.total_epsilon:.4g}, delta = "
-        f"{certificate.total_delta:.3g}, past the budget of {epsilon:g} and {delta:g}. Nothing was "
-        f"changed. Run `pilu redraw {store}` first, or pass --redraw-if-needed."
+        f"the total would be {' and '.join(past)}. Nothing was changed. Run `pilu redraw {store}` "
+        "first, or pass --redraw-if-needed."
     )

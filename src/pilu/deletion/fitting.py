@@ -4,11 +4,13 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._progress import progress_bar
 from pilu.deletion.snapshot import Model
 from pilu.deletion.tables import Batch, Table
 from pilu.dynamics.chain import Chain
@@ -20,9 +22,11 @@ from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.rows import RowSource
 
-__all__ = ["fit_table"]
+__all__ = ["ReadElsewhere", "encoded_targets", "fit_table"]
 
 Array = NDArray[np.float64]
+
+_MOST_CLASSES = 1000
 
 
 def fit_table(
@@ -40,7 +44,7 @@ def fit_table(
     classes = _classes(table) if classify else None
     reader = _Reader(table, classes)
     source = RowSource(
-        _Shape((n, p)),  # type: ignore[arg-type]  # read by the reader, never through the source
+        ReadElsewhere(n, p),  # type: ignore[arg-type]
         None,
         bool(model.fit_intercept),
         np.ones(n, dtype=bool),
@@ -53,7 +57,8 @@ def fit_table(
             source.digests[places] = source.digest(X, Y)
             yield X, Y
 
-    problem = RidgeProblem.collected(source, float(model.alpha), reader.n_outputs, read)
+    with progress_bar(n, what="learning", unit="row") as reader.bar:
+        problem = RidgeProblem.collected(source, float(model.alpha), reader.n_outputs, read)
     for name, largest in reader.largest.items():
         check_scale(f"{table.path}: {name}", largest)
     if isinstance(model, LangevinRidge):
@@ -92,12 +97,13 @@ class _Reader:
         self._table, self._classes = table, classes
         self._lock = threading.Lock()
         first = table.take(np.array([0], dtype=np.intp))
-        self.n_outputs = self._encoded(first).shape[1]
+        self.n_outputs = encoded_targets(table.path, first.y, classes).shape[1]
         self._ids: list[Any] | None = None if first.ids is None else [None] * table.n_rows
         self._subjects: list[Any] | None = None if first.subjects is None else [None] * table.n_rows
         self._batches: Iterator[Batch] = iter(())
         self._started = False
         self.largest = {"features": 0.0, "targets": 0.0}  # magnitudes seen
+        self.bar: Any = None
 
     @property
     def names(self) -> dict[str, list[Any]]:
@@ -123,11 +129,12 @@ class _Reader:
             if batch is None:
                 return
             self._note(batch)
-            Y = self._encoded(batch)
+            Y = encoded_targets(self._table.path, batch.y, self._classes)
             with self._lock:
                 for name, values in (("features", batch.X), ("targets", Y)):
                     seen = float(np.max(np.abs(values), initial=0.0))
                     self.largest[name] = max(self.largest[name], seen)
+                self.bar.update(len(batch.places))
             yield batch.places, batch.X, Y
 
     def _note(self, batch: Batch) -> None:
@@ -137,30 +144,47 @@ class _Reader:
         if self._subjects is not None and batch.subjects is not None:
             self._subjects[first:last] = batch.subjects
 
-    def _encoded(self, batch: Batch) -> Array:
-        if self._classes is not None:
-            return np.asarray(batch.y[:, None] == self._classes, dtype=np.float64)
-        if batch.y.dtype.kind not in "iufb":
-            raise ValueError(
-                f"{self._table.path}: the target must be numeric, got {batch.y[0]!r}. For classes "
-                "pass --classify."
-            )
-        return np.asarray(batch.y, dtype=np.float64).reshape(len(batch.y), -1)
+
+def encoded_targets(path: Path, y: NDArray[Any], classes: NDArray[Any] | None) -> Array:
+    """Targets as they stand in a table, as numbers: n x d, a column for every class."""
+    if classes is not None:
+        return np.asarray(y[:, None] == classes, dtype=np.float64)
+    if y.dtype.kind not in "iufb":
+        raise ValueError(
+            f"{path}: the target must be numeric, got {y[0]!r}. For classes pass --classify."
+        )
+    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
 
 
 def _classes(table: Table) -> NDArray[Any]:
     found: set[Any] = set()
     for batch in table.batches():
+        if batch.y.ndim > 1:
+            raise ValueError(f"{table.path}: a class must be in one column, got several targets.")
         found |= set(batch.y.tolist())
-        if len(found) > 1000:
-            raise ValueError(f"{table.path}: the target must have at most 1,000 classes.")
+        if len(found) > _MOST_CLASSES:
+            raise ValueError(
+                f"{table.path}: the target must have at most {_MOST_CLASSES} classes, got more. "
+                "For numbers leave out --classify."
+            )
+    texts = [label for label in found if isinstance(label, str)]
+    others = [label for label in found if not (isinstance(label, str) or _is_whole(label))]
+    if others or 0 < len(texts) < len(found):
+        raise ValueError(
+            f"{table.path}: classes must be text or whole numbers, all of one kind, got "
+            f"{(others or texts)[0]!r}."
+        )
     if len(found) < 2:
         raise ValueError(f"{table.path}: the target must have at least 2 classes, got {found}.")
     return np.array(sorted(found))
 
 
-class _Shape:
-    """Stands for an array that is not there."""
+def _is_whole(label: Any) -> bool:
+    return isinstance(label, int) or (isinstance(label, float) and label.is_integer())
 
-    def __init__(self, shape: tuple[int, int]) -> None:
+
+class ReadElsewhere:
+    """Stands for an array whose rows never come through a `RowSource`."""
+
+    def __init__(self, *shape: int) -> None:
         self.shape = shape

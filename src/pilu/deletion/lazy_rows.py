@@ -2,15 +2,20 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.deletion.tables import Batch, Table
+from pilu.deletion.fitting import encoded_targets
+from pilu.deletion.names import hash_of
+from pilu.deletion.snapshot import Model
+from pilu.deletion.store import Moment
+from pilu.deletion.tables import Batch, Table, open_table
 from pilu.exceptions import RowsChanged
 
-__all__ = ["LazyRows"]
+__all__ = ["LazyRows", "places_in", "table_of", "with_rows"]
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -87,3 +92,54 @@ class _Part:
 
     def __getitem__(self, where: Any) -> Array:
         return self._rows.at(where)[self._part]
+
+
+def with_rows(moment: Moment, table: str | Path | None, key: bytes, rows: Positions) -> Model:
+    """The model of a moment, reading its rows from the user's table; `rows` are read at once."""
+    found, model = table_of(moment, table), moment.model
+    classes = getattr(model, "classes_", None)
+    lazy = LazyRows(
+        found,
+        places_in(found, moment, key),
+        lambda y: encoded_targets(found.path, y, classes),
+        model._theta.shape[1],
+    )
+    if len(rows):
+        lazy.hold(rows)
+    source = model._fitted.source.reading(lazy.X, lazy.Y)
+    model._fitted = model._fitted.reading(model._fitted.chain.problem.reading(source))
+    return model
+
+
+def table_of(moment: Moment, table: str | Path | None) -> Table:
+    """The table that a store was fitted on, where it is now."""
+    found = open_table(table or moment.state["table"], moment.columns)
+    if list(found.features) != moment.state["features"]:
+        raise ValueError(f"{found.path} must have the columns of the fit, got others.")
+    return found
+
+
+def places_in(table: Table, moment: Moment, key: bytes) -> Positions:
+    """Where each row of the fit stands in the table as it is now; -1 for nowhere."""
+    live = moment.model._fitted.source.live
+    places = np.full(len(live), -1)
+    if moment.columns.id is not None:  # rows may have come, gone or moved
+        known = moment.names.by_hash("id")
+        for some, ids, _ in table.names():
+            for place, name in zip(some, ids or (), strict=True):
+                position = known.get(hash_of("id", name, key), (None,))[0]
+                if position is None:
+                    continue
+                if places[position] >= 0:
+                    raise ValueError(f"{table.path}: ids must be unique, got {name!r} twice.")
+                places[position] = place
+        return places
+    if table.n_rows == len(live):
+        return np.arange(len(live))
+    if table.n_rows == int(live.sum()):
+        places[live] = np.arange(table.n_rows)
+        return places
+    raise ValueError(
+        f"{table.path} must have the {len(live)} rows of the fit, or the {int(live.sum())} that "
+        f"are left, in their order, got {table.n_rows}. With an id column rows may be missing."
+    )

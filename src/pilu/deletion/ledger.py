@@ -1,30 +1,36 @@
-"""The ledger: an append-only Merkle log in SQLite, with the names of rows as keyed hashes.
+"""The ledger: an append-only Merkle log and one record of state, in SQLite.
 
-Entries are canonical JSON; their leaf hashes make the log (`deletion.merkle`). What is deleted from
-the database is overwritten with zeros (secure_delete), and a rollback journal does not outlive its
-transaction, so that no stale copy stays in the directory.
+Entries are canonical JSON; their leaf hashes make the log (`deletion.merkle`). The head is kept
+beside them, and an entry names the hash of the state that it made, so that a byte that was changed
+in either is noticed; one who edits all of it is noticed against a head that was noted elsewhere.
+What is deleted from the database is overwritten with zeros (secure_delete), and a rollback journal
+does not outlive its transaction, so that no stale copy stays in the directory.
 """
 
+import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pilu.deletion.merkle import Head, check_consistency, consistency, head, inclusion, leaf
+from pilu.deletion.merkle import (
+    Head,
+    check_consistency,
+    consistency,
+    head,
+    inclusion,
+    leaf,
+)
 from pilu.exceptions import LedgerMismatch, StoreDamaged
 
-__all__ = ["Entry", "Ledger"]
+__all__ = ["Entry", "Ledger", "canonical"]
 
 _SCHEMA = """
 CREATE TABLE entries (place INTEGER PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL);
 CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), body BLOB NOT NULL);
-CREATE TABLE names (kind TEXT NOT NULL, hash BLOB NOT NULL, position INTEGER NOT NULL);
-CREATE INDEX names_by_hash ON names (kind, hash);
-CREATE INDEX names_by_position ON names (position);
-CREATE TABLE forgotten (kind TEXT NOT NULL, hash BLOB NOT NULL, PRIMARY KEY (kind, hash));
-CREATE TABLE pending (hash BLOB PRIMARY KEY, due TEXT, asked TEXT NOT NULL);
 """
 _SETTINGS = (
     "PRAGMA journal_mode = DELETE",
@@ -39,34 +45,34 @@ class Entry(NamedTuple):
     """One line of the log."""
 
     place: int
-    body: bytes
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """The entry as a mapping."""
-        found: dict[str, Any] = json.loads(self.body)
-        return found
+    record: dict[str, Any]
 
 
 class Ledger:
     """An open ledger; use it within `reading` or `writing`."""
 
     def __init__(self, path: Path, *, patience: float = 30.0) -> None:
-        self.path = path
+        self.path, self._patience = path, patience
         try:
             self._database = sqlite3.connect(path, timeout=patience, isolation_level=None)
             for setting in _SETTINGS:
                 self._database.execute(setting)
+            found = self._database.execute("PRAGMA application_id").fetchone()[0]
         except sqlite3.Error as error:
-            raise StoreDamaged(f"{path} cannot be opened: {error}.") from None
+            raise StoreDamaged(_in_words(path, error)) from None
+        if found not in (0, _APPLICATION_ID):
+            raise StoreDamaged(f"{path} is not a ledger of pilu, but another SQLite file.")
 
     @classmethod
     def create(cls, path: Path) -> "Ledger":
         """A new, empty ledger."""
         ledger = cls(path)
-        ledger._database.executescript(
-            f"BEGIN; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA} COMMIT;"
-        )
+        try:
+            ledger._database.executescript(
+                f"BEGIN; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA} COMMIT;"
+            )
+        except sqlite3.Error as error:
+            raise StoreDamaged(_in_words(path, error)) from None
         return ledger
 
     def close(self) -> None:
@@ -77,19 +83,24 @@ class Ledger:
     def reading(self) -> Iterator["Ledger"]:
         """A moment in which nobody writes."""
         with self._transaction("BEGIN"):
-            self._database.execute(
-                "SELECT count(*) FROM sqlite_master"
-            ).fetchone()  # takes the lock
+            self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the lock
             yield self
 
     @contextmanager
-    def writing(self) -> Iterator["Ledger"]:
+    def writing(self, *, patience: float | None = None) -> Iterator["Ledger"]:
         """All that is written inside becomes true at its end, or not at all."""
-        with self._transaction("BEGIN IMMEDIATE"):
-            yield self
+        wait = self._patience if patience is None else patience
+        self._database.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
+        try:
+            with self._transaction("BEGIN IMMEDIATE"):
+                yield self
+        finally:
+            self._database.execute(f"PRAGMA busy_timeout = {int(1000 * self._patience)}")
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[None]:
+        if self._database.in_transaction:
+            raise RuntimeError("a ledger is read or written once at a time: leave the block first.")
         try:
             self._database.execute(begin)
             yield
@@ -97,7 +108,7 @@ class Ledger:
         except BaseException as error:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, sqlite3.DatabaseError):
                 raise StoreDamaged(_in_words(self.path, error)) from None
             raise
 
@@ -105,29 +116,25 @@ class Ledger:
 
     def append(self, record: Mapping[str, Any]) -> Entry:
         """One more entry at the end."""
-        entry = Entry(self.size, canonical(record))
-        self._database.execute("INSERT INTO entries VALUES (?, ?)", entry)
-        return entry
+        bodies = [*self._bodies(), canonical(record)]
+        place = len(bodies) - 1
+        self._database.execute("INSERT INTO entries VALUES (?, ?)", (place, bodies[-1]))
+        self._database.execute(
+            "INSERT OR REPLACE INTO head VALUES (1, ?)", (str(head([leaf(b) for b in bodies])),)
+        )
+        return Entry(place, json.loads(bodies[-1]))
+
+    def entries(self) -> list[Entry]:
+        """The whole log."""
+        return [
+            Entry(place, self._json(body, f"entry {place}"))
+            for place, body in enumerate(self._bodies())
+        ]
 
     @property
     def size(self) -> int:
         """Number of entries."""
-        count, last = self._database.execute(
-            "SELECT count(*), coalesce(max(place), -1) FROM entries"
-        ).fetchone()
-        if last != count - 1:
-            raise LedgerMismatch(f"{self.path}: an entry is missing from the log.")
-        return int(count)
-
-    def entries(self) -> list[Entry]:
-        """The whole log."""
-        rows = self._database.execute(
-            "SELECT place, CAST(body AS BLOB) FROM entries ORDER BY place"
-        ).fetchall()
-        found = [Entry(int(place), bytes(body)) for place, body in rows]
-        if [entry.place for entry in found] != list(range(len(found))):
-            raise LedgerMismatch(f"{self.path}: an entry is missing from the log.")
-        return found
+        return len(self._bodies())
 
     @property
     def head(self) -> Head:
@@ -138,98 +145,64 @@ class Ledger:
         """The proof that an entry stands at its place."""
         return inclusion(self._leaves(), place)
 
-    def check_grown_from(self, noted: Head) -> None:
-        """Refuse a log that does not begin with the one that was noted."""
+    def growth_from(self, noted: Head) -> list[bytes]:
+        """The proof that the log begins with the one that was noted; it is refused if not so."""
         leaves = self._leaves()
-        older = min(noted.size, len(leaves))
-        check_consistency(noted, head(leaves), consistency(leaves, older))
+        proof = consistency(leaves, min(noted.size, len(leaves)))
+        check_consistency(noted, head(leaves), proof)
+        return proof
 
     def _leaves(self) -> list[bytes]:
-        return [leaf(entry.body) for entry in self.entries()]
+        return [leaf(body) for body in self._bodies()]
+
+    def _bodies(self) -> list[bytes]:
+        rows = self._database.execute(
+            "SELECT place, CAST(body AS BLOB) FROM entries ORDER BY place"
+        ).fetchall()
+        if [place for place, _ in rows] != list(range(len(rows))):
+            raise LedgerMismatch(f"{self.path}: an entry is missing from the log.")
+        bodies = [bytes(body) for _, body in rows]
+        kept = self._database.execute("SELECT body FROM head").fetchone()
+        found = str(head([leaf(body) for body in bodies]))
+        if (kept[0] if kept else found) != found or (bodies and not kept):
+            raise LedgerMismatch(
+                f"{self.path}: the log was altered: it does not have the head that is kept with it."
+            )
+        return bodies
 
     # The state, one record beside the arrays
 
     @property
     def state(self) -> dict[str, Any]:
-        """What is true now."""
-        row = self._database.execute("SELECT body FROM state").fetchone()
+        """What is true now; it must be what the log says that it is."""
+        row = self._database.execute("SELECT CAST(body AS BLOB) FROM state").fetchone()
         if row is None:
-            raise StoreDamaged(f"{self.path} holds no state: fitting was interrupted. Fit again.")
-        found: dict[str, Any] = json.loads(row[0])
-        return found
-
-    def set_state(self, record: Mapping[str, Any]) -> None:
-        """Replace the state."""
-        self._database.execute(
-            "INSERT INTO state VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET body = excluded.body",
-            (canonical(record),),
-        )
-
-    # Names, as keyed hashes
-
-    def add_names(self, kind: str, names: Iterable[tuple[bytes, int]]) -> None:
-        """Hashes of names with the positions of their rows."""
-        self._database.executemany(
-            "INSERT INTO names VALUES (?, ?, ?)", ((kind, name, place) for name, place in names)
-        )
-
-    def positions(self, kind: str, name: bytes) -> list[int]:
-        """Positions of the rows under a name."""
-        rows = self._database.execute(
-            "SELECT position FROM names WHERE kind = ? AND hash = ? ORDER BY position", (kind, name)
-        )
-        return [int(row[0]) for row in rows]
-
-    def all_names(self, kind: str) -> Iterator[tuple[bytes, int]]:
-        """Every hash of a kind with its positions, in their order."""
-        rows = self._database.execute(
-            "SELECT hash, position FROM names WHERE kind = ? ORDER BY position", (kind,)
-        )
-        yield from ((bytes(name), int(place)) for name, place in rows)
-
-    def is_forgotten(self, kind: str, name: bytes) -> bool:
-        """Whether all rows under a name have been forgotten."""
-        row = self._database.execute(
-            "SELECT 1 FROM forgotten WHERE kind = ? AND hash = ?", (kind, name)
-        ).fetchone()
-        return row is not None
-
-    def forget_positions(self, positions: Iterable[int]) -> None:
-        """Strike rows out; names without rows are remembered as forgotten."""
-        gone = [(int(place),) for place in positions]
-        names = {
-            (kind, bytes(name))
-            for place in gone
-            for kind, name in self._database.execute(
-                "SELECT kind, hash FROM names WHERE position = ?", place
+            raise StoreDamaged(f"{self.path} holds no state. Restore the directory from a backup.")
+        body = bytes(row[0])
+        told = [e.record["state_sha256"] for e in self.entries() if "state_sha256" in e.record]
+        if not told or hashlib.sha256(body).hexdigest() != told[-1]:
+            raise StoreDamaged(
+                f"{self.path}: the state is not the one that the log speaks of. Restore the "
+                "directory from a backup."
             )
-        }
-        self._database.executemany("DELETE FROM names WHERE position = ?", gone)
-        empty = [pair for pair in names if not self.positions(*pair)]
-        self._database.executemany("INSERT OR IGNORE INTO forgotten VALUES (?, ?)", empty)
+        return self._json(body, "the state")
 
-    # The queue
+    def turn_to(self, state: Mapping[str, Any], record: Mapping[str, Any]) -> Entry:
+        """Replace the state, and say so in the log."""
+        body = canonical(state)
+        self._database.execute("INSERT OR REPLACE INTO state VALUES (1, ?)", (body,))
+        return self.append({**record, "state_sha256": hashlib.sha256(body).hexdigest()})
 
-    def ask(self, subject: bytes, due: str | None, asked: str) -> None:
-        """Queue a subject; asking twice keeps the earlier date."""
-        self._database.execute(
-            "INSERT INTO pending VALUES (?, ?, ?) ON CONFLICT (hash) DO UPDATE SET "
-            "due = min(coalesce(due, excluded.due), coalesce(excluded.due, due))",
-            (subject, due, asked),
-        )
-
-    def pending(self) -> list[tuple[bytes, str | None, str]]:
-        """Who waits, the earliest date first."""
-        rows = self._database.execute(
-            "SELECT hash, due, asked FROM pending ORDER BY due IS NULL, due, asked"
-        )
-        return [(bytes(name), due, asked) for name, due, asked in rows]
-
-    def answered(self, subjects: Iterable[bytes]) -> None:
-        """Take subjects out of the queue."""
-        self._database.executemany(
-            "DELETE FROM pending WHERE hash = ?", ((name,) for name in subjects)
-        )
+    def _json(self, body: bytes, what: str) -> dict[str, Any]:
+        try:
+            found = json.loads(body)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise StoreDamaged(
+                f"{self.path}: {what} is damaged. Restore the directory from a backup."
+            )
+        return found
 
     def check_whole(self) -> None:
         """Refuse a file that SQLite itself finds damaged."""
@@ -252,6 +225,8 @@ def _in_words(path: Path, error: sqlite3.Error) -> str:
         return f"{path} is in use by another process. Try again once it is done."
     if "readonly" in text:
         return f"{path} cannot be written: it is read-only. Nothing was changed."
-    if "full" in text:
-        return f"{path} cannot be written: the disk is full. Nothing was changed."
+    if "full" in text or "disk I/O" in text:
+        return f"{path} cannot be written: the disk is full or failing. Nothing was changed."
+    if "unable to open" in text:
+        return f"{path} cannot be opened: check that it is there and that you may write there."
     return f"{path} is damaged: {text}. Restore the directory from a backup."

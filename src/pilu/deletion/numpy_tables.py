@@ -75,7 +75,8 @@ class _Numpy:
                 raise ValueError(
                     f"{self.path}: {name} must have {len(self._X)} rows, got {len(array)}."
                 )
-        self.features = tuple(f"x{k}" for k in range(self._X.shape[1]))
+        if not self._X.shape[1]:
+            raise ValueError(f"{self.path} must have a column besides target, id and subject.")
 
 
 class ArchiveTable(_Numpy):
@@ -87,12 +88,17 @@ class ArchiveTable(_Numpy):
         if "X" not in arrays:
             raise ValueError(f"{path} must hold an array X, got {', '.join(sorted(arrays))}.")
         check_columns(path, list(arrays), columns)
-        self._X, self._y = arrays["X"], np.column_stack([arrays[name] for name in columns.target])
-        if len(columns.target) == 1:
-            self._y = arrays[columns.target[0]]
+        self._X = arrays["X"]
+        self._y = _side_by_side([arrays[name] for name in columns.target], len(self._X))
         self._ids = None if columns.id is None else arrays[columns.id]
         self._subjects = None if columns.subject is None else arrays[columns.subject]
         self._check()
+        self.features = tuple(f"x{k}" for k in range(self._X.shape[1]))
+        if columns.features is not None and columns.features != self.features:
+            raise ValueError(
+                f"{path}: X must have {len(columns.features)} columns as in the fit, got "
+                f"{len(self.features)}."
+            )
 
 
 class MatrixTable(_Numpy):
@@ -104,17 +110,28 @@ class MatrixTable(_Numpy):
         if matrix.ndim != 2:
             raise ValueError(f"{path} must hold a matrix, got shape {matrix.shape}.")
         names = [str(k) for k in range(matrix.shape[1])]
-        check_columns(path, names, columns)
-        special = [names.index(name) for name in columns.special]
-        kept = [k for k in range(len(names)) if k not in special]
-        target = [names.index(name) for name in columns.target]
-        self._X = matrix[:, kept]
-        self._y = matrix[:, target[0] if len(target) == 1 else target]
+        check_columns(path, [*names, *(columns.features or ())], columns)
+        if columns.features is not None and len(columns.features) == matrix.shape[1]:
+            names = list(columns.features)  # rows to predict: nothing but the features
+        self.features = columns.features or tuple(n for n in names if n not in columns.special)
+        missing = set(self.features) - set(names)
+        if missing:
+            raise ValueError(f"{path} must have a column {min(missing)!r}, got {len(names)}.")
+        self._X = matrix[:, [names.index(name) for name in self.features]]
+        self._y = _side_by_side(
+            [matrix[:, names.index(name)] for name in columns.target], len(matrix)
+        )
         self._ids = None if columns.id is None else matrix[:, names.index(columns.id)]
         self._subjects = (
             None if columns.subject is None else matrix[:, names.index(columns.subject)]
         )
         self._check()
+
+
+def _side_by_side(columns: list[NDArray[Any]], n_rows: int) -> NDArray[Any]:
+    if len(columns) == 1:
+        return columns[0]
+    return np.column_stack(columns) if columns else np.empty((n_rows, 0))
 
 
 def _load(path: Path) -> Any:

@@ -1,8 +1,9 @@
-"""Signed certificates: an in-toto statement in a DSSE envelope, by Ed25519 (``pilu[desk]``).
+"""Signed receipts: an in-toto statement in a DSSE envelope, by Ed25519 (``pilu[desk]``).
 
     signature = Ed25519( "DSSEv1" SP len(type) SP type SP len(body) SP body )      [DSSE, v1.0.2]
 
-The statement's subject is the parameters' sha256, its predicate the certificate without evidence.
+The statement's subject is the parameters' sha256, its predicate the receipt without its evidence:
+the entry of the log, its place, and the head of the log.
 Keys are the user's, in PEM files outside of the store.
 """
 
@@ -15,14 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from pilu._extras import need
-from pilu.certify.certificate import Certificate
+from pilu.deletion.ledger import canonical
+from pilu.deletion.receipt import Receipt
 from pilu.exceptions import CertificateMismatch
 
-__all__ = ["check_signature", "make_keys", "sign", "statement_of"]
+__all__ = ["check_private_key", "check_signature", "make_keys", "sign", "statement_of"]
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT = "https://in-toto.io/Statement/v1"
-PREDICATE = "urn:pilu:certificate:1"
+PREDICATE = "urn:pilu:receipt:1"
 
 
 def make_keys(private: Path, public: Path) -> None:
@@ -47,22 +49,21 @@ def make_keys(private: Path, public: Path) -> None:
     )
 
 
-def statement_of(certificate: Certificate) -> dict[str, Any]:
-    """The certificate as an in-toto statement about the parameters."""
+def statement_of(receipt: Receipt) -> dict[str, Any]:
+    """The receipt as an in-toto statement about the parameters."""
+    held = receipt.certificate.parameters_sha256
     return {
         "_type": STATEMENT,
-        "subject": [
-            {"name": "parameters", "digest": {"sha256": certificate.parameters_sha256}},
-        ],
+        "subject": [{"name": "parameters", "digest": {"sha256": held}}],
         "predicateType": PREDICATE,
-        "predicate": json.loads(certificate.without_evidence().to_json()),
+        "predicate": receipt.statement,
     }
 
 
-def sign(certificate: Certificate, private: Path) -> dict[str, Any]:
-    """A DSSE envelope of the certificate."""
+def sign(receipt: Receipt, private: Path) -> dict[str, Any]:
+    """A DSSE envelope of the receipt."""
     key = _load(private, private_key=True)
-    body = json.dumps(statement_of(certificate), sort_keys=True, separators=(",", ":")).encode()
+    body = canonical(statement_of(receipt))
     return {
         "payloadType": PAYLOAD_TYPE,
         "payload": base64.b64encode(body).decode(),
@@ -75,8 +76,26 @@ def sign(certificate: Certificate, private: Path) -> dict[str, Any]:
     }
 
 
-def check_signature(envelope: Any, public: Path) -> Certificate:
-    """The certificate in an envelope that the key has signed; anything else raises."""
+def check_private_key(private: Path) -> None:
+    """Refuse a file that is no private key."""
+    _load(private, private_key=True)
+
+
+def check_signature(receipt: Receipt, public: Path) -> None:
+    """Refuse a receipt that the key has not signed, word for word."""
+    if receipt.signature is None:
+        raise CertificateMismatch("the receipt is not signed.")
+    body = _signed_by(receipt.signature, public)
+    try:
+        signed = json.loads(body)
+    except ValueError:
+        raise CertificateMismatch("the signed statement is not JSON.") from None
+    if signed != statement_of(receipt):
+        raise CertificateMismatch("the signature is for another receipt, not for this one.")
+
+
+def _signed_by(envelope: Any, public: Path) -> bytes:
+    """The body of an envelope that the key has signed; anything else raises."""
     key = _load(public, private_key=False)
     invalid = need("cryptography.exceptions", for_="signatures", extra="desk").InvalidSignature
     try:
@@ -89,26 +108,10 @@ def check_signature(envelope: Any, public: Path) -> Certificate:
     for signature in signatures:
         try:
             key.verify(signature, _encoded(kind, body))
-            break
+            return body
         except invalid:
             continue
-    else:
-        raise CertificateMismatch(f"no signature of the envelope is by the key in {public}.")
-    return _certificate_in(body)
-
-
-def _certificate_in(body: bytes) -> Certificate:
-    try:
-        statement = json.loads(body)
-        if statement["_type"] != STATEMENT or statement["predicateType"] != PREDICATE:
-            raise CertificateMismatch("the signed statement is not about a certificate of pilu.")
-        certificate = Certificate.from_json(json.dumps(statement["predicate"]))
-        digest = statement["subject"][0]["digest"]["sha256"]
-    except (KeyError, TypeError, IndexError, ValueError):
-        raise CertificateMismatch("the signed statement is not an in-toto statement.") from None
-    if digest != certificate.parameters_sha256:
-        raise CertificateMismatch("the signed statement is about other parameters.")
-    return certificate
+    raise CertificateMismatch(f"no signature of the envelope is by the key in {public}.")
 
 
 def _encoded(kind: str, body: bytes) -> bytes:

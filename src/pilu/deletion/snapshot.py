@@ -4,13 +4,13 @@ Kept are statistics, eigenbasis, parameters, keyed digests of the rows that are 
 and the running total. Rows, names, seeds and evidence are not.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.accounting.coarse import two_digits_up
 from pilu.accounting.composition import Spent
 from pilu.dynamics.chain import Chain
 from pilu.dynamics.schedule import Schedule, Segment
@@ -64,7 +64,8 @@ def snapshot(model: Model) -> Snapshot:
         if statistics is None
         else {
             "target_energy": statistics.target_energy,
-            "error": _two_digits_up(statistics.error),
+            # More error is the safe side; all its digits would tell the norm of the rows taken out.
+            "error": two_digits_up(statistics.error),
         },
         "spent": fitted.spent.record(),
         "certificates": list(fitted.certificates),
@@ -83,14 +84,6 @@ def snapshot(model: Model) -> Snapshot:
     if statistics is not None:
         arrays |= {"gram": statistics.gram, "cross": statistics.cross}
     return Snapshot(record, arrays)
-
-
-def _two_digits_up(error: float) -> float:
-    """More error is the safe side; all digits of it would tell the norm of the rows taken out."""
-    if error == 0.0 or math.isinf(error):
-        return error
-    unit = 10.0 ** (math.floor(math.log10(error)) - 1)
-    return float(f"{math.ceil(error / unit * (1 + 1e-12)) * unit:.1e}")
 
 
 def restored(record: Mapping[str, Any], arrays: Arrays, key: bytes) -> Model:

@@ -39,10 +39,11 @@ class Batch(NamedTuple):
 class Columns:
     """Which columns mean what; the features are all others, unless they are named."""
 
-    target: tuple[str, ...]
+    target: tuple[str, ...]  # none for rows to predict
     id: str | None = None
     subject: str | None = None
     features: tuple[str, ...] | None = None
+    classify: bool = False  # the target is a class; a CSV's are read as text
 
     @property
     def special(self) -> tuple[str, ...]:

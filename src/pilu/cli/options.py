@@ -1,0 +1,43 @@
+"""Arguments and options that several commands take."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "Delta",
+    "EmptyClasses",
+    "Epsilon",
+    "Json",
+    "Out",
+    "Receipt",
+    "RedrawIfNeeded",
+    "Sign",
+    "Steps",
+    "Store",
+    "Subject",
+    "TableNow",
+]
+
+Store = Annotated[Path, typer.Argument(help="The store, a folder made by `pilu fit`.")]
+Subject = Annotated[str, typer.Option(help="Whom to forget: a value of the subject column.")]
+Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, for machines.")]
+TableNow = Annotated[
+    Path | None, typer.Option("--table", help="Where the table is now, if it was moved.")
+]
+Epsilon = Annotated[float, typer.Option(help="The guarantee asked for.")]
+Delta = Annotated[float | None, typer.Option(help="Default: one over the number of rows.")]
+Steps = Annotated[int, typer.Option("--steps", help="Noisy steps on the rows that are left, K.")]
+RedrawIfNeeded = Annotated[bool, typer.Option(help="Redraw where the budget would not do.")]
+EmptyClasses = Annotated[
+    bool, typer.Option(help="Keep the name of a class that loses its last row.")
+]
+Receipt = Annotated[
+    Path | None,
+    typer.Option("--receipt", help="Where to write the certificate with its evidence."),
+]
+Sign = Annotated[
+    Path | None, typer.Option("--sign", help="Sign the receipt with this private key.")
+]
+Out = Annotated[Path, typer.Option(help="The file to write, outside of the store.")]

@@ -1,0 +1,60 @@
+"""What a store says of itself, gathered for the report page."""
+
+from pathlib import Path
+
+from pilu.certify.certificate import library_versions
+from pilu.deletion.costs import price_everybody
+from pilu.deletion.desk import Desk
+from pilu.deletion.history import pending
+from pilu.deletion.rewriting import still_in_table
+from pilu.deletion.store import now
+from pilu.report.contents import Contents, Costs
+
+__all__ = ["contents_of"]
+
+
+def contents_of(desk: Desk, table: Path | None, people: int) -> Contents:
+    """All that the page shows; without the table, all but the costs."""
+    store = desk.store
+    with desk.log() as log:
+        head = str(log.head)
+    moment = store.read()
+    state, chain = moment.state, moment.model._fitted.chain
+    still, costs = None, None
+    path = Path(table or state["table"])
+    if path.is_file():
+        still = len(still_in_table(moment, store.key, path))
+        found = price_everybody(store, path, at_most=people)
+        costs = Costs(
+            found.noise,
+            found.rows,
+            found.epsilon,
+            found.delta,
+            found.n_unlearn_steps,
+            found.n_subjects,
+        )
+    learning = chain.schedule.segments[0]
+    return Contents(
+        store=store.folder.resolve().name,
+        made=now(),
+        versions=library_versions(),
+        model={
+            "kind": state["model"]["kind"],
+            "n_rows": state["n_rows"],
+            "rows_left": int(moment.model._fitted.source.live.sum()),
+            "n_features": len(state["features"]),
+            "n_outputs": int(chain.theta.shape[1]),
+            "alpha": chain.problem.alpha,
+            "step_size": chain.step_size,
+            "learning_steps": learning.steps,
+            "learning_noise": learning.noise,
+            "table": path.name,
+        },
+        budget=(float(state["budget"][0]), float(state["budget"][1])),
+        spent=tuple(state["model"]["spent"]["total"]),
+        entries=[record for _, record in moment.entries],
+        head=head,
+        pending=pending(moment.entries),
+        still_in_table=still,
+        costs=costs,
+    )

@@ -1,0 +1,274 @@
+"""Commands that learn, quote and forget."""
+
+import csv
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pilu.cli.answers import left_in_words, say, table_text
+from pilu.cli.errors import opened
+from pilu.cli.files import check_outside, new_receipt, void_unless_done
+from pilu.cli.options import (
+    Delta,
+    EmptyClasses,
+    Epsilon,
+    Json,
+    Receipt,
+    RedrawIfNeeded,
+    Sign,
+    Steps,
+    Store,
+    Subject,
+    TableNow,
+)
+
+if TYPE_CHECKING:
+    from pilu.deletion.costs import Prices
+    from pilu.deletion.desk import Desk
+
+__all__ = ["fit", "quote", "redraw", "request", "run", "unlearn"]
+
+_DEAREST = 10
+
+
+def fit(
+    table: Annotated[Path, typer.Argument(help="Parquet, CSV, .npy or .npz.")],
+    target: Annotated[list[str], typer.Option(help="Target column; repeat it for several.")],
+    out: Annotated[Path, typer.Option(help="The store to make: a new folder.")],
+    id: Annotated[str | None, typer.Option(help="Column with a unique name for every row.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Column that says whose a row is.")] = None,
+    classify: Annotated[bool, typer.Option(help="The target is a class.")] = False,
+    alpha: Annotated[float, typer.Option(help="Ridge penalty.")] = 1e-4,
+    learning_steps: Annotated[int, typer.Option(help="Steps of learning, T.")] = 800,
+    noise: Annotated[float, typer.Option(help="Noise of learning.")] = 0.01,
+    budget_epsilon: Annotated[float, typer.Option(help="What requests may add up to.")] = 10.0,
+    budget_delta: Annotated[float | None, typer.Option(help="Default: 20 over the rows.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Learn from a table, batch after batch, into a new store."""
+    from pilu.deletion.budget import Budget
+    from pilu.deletion.desk import Desk
+    from pilu.deletion.tables import Columns
+
+    with (
+        Desk.create(
+            out,
+            table,
+            Columns(tuple(target), id, subject, classify=classify),
+            budget=Budget(budget_epsilon, budget_delta),
+            alpha=alpha,
+            n_steps=learning_steps,
+            noise=noise,
+        ) as desk,
+        desk.log() as log,
+    ):
+        record = log.entries()[0].record
+        say(
+            {**record, "folder": str(out), "head": str(log.head)},
+            f"{out}: learned {record['n_rows']:,} rows of {record['n_features']:,} features.\n"
+            f"Note the head of the ledger: {log.head}",
+            as_json,
+        )
+
+
+def quote(
+    store: Store,
+    subject: Annotated[list[str] | None, typer.Option(help="Whom; repeat it.")] = None,
+    everybody: Annotated[bool, typer.Option("--all", help="Everybody who is left.")] = False,
+    out: Annotated[Path | None, typer.Option(help="With --all: all lines, as CSV.")] = None,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = None,
+    steps: Steps = 80,
+    table: TableNow = None,
+    as_json: Json = False,
+) -> None:
+    """What forgetting people would cost, without doing it."""
+    from pilu.deletion.costs import price_everybody
+
+    if bool(subject) == everybody:
+        raise ValueError("either --subject or --all must be given.")
+    with opened(store) as desk:
+        options: Any = {"epsilon": epsilon, "delta": delta, "n_unlearn_steps": steps}
+        if everybody:
+            if out is not None:
+                check_outside("out", out, store)
+            _say_prices(price_everybody(desk.store, table, **options), desk, out, as_json)
+            return
+        found, left = desk.quote(subject or [], table, **options), desk.left()
+    lines: list[dict[str, Any]] = [
+        {"subject": name, "rows": len(rows), "noise": float(noise), "epsilon": float(reached)}
+        for name, rows, noise, reached in zip(
+            subject or [], found.requests, found.noise, found.epsilon, strict=True
+        )
+    ]
+    text = table_text(
+        ("subject", "rows", "noise", "epsilon"),
+        [
+            (line["subject"], str(line["rows"]), f"{line['noise']:.4g}", f"{line['epsilon']:.4g}")
+            for line in lines
+        ],
+    )
+    say(
+        {"quotes": lines, "left": {"epsilon": left[0], "delta": left[1]}},
+        f"{text}\n{left_in_words(left)}",
+        as_json,
+    )
+
+
+def _say_prices(found: "Prices", desk: "Desk", out: Path | None, as_json: bool) -> None:
+    import numpy as np
+
+    lines = list(zip(found.names, found.rows.tolist(), found.noise.tolist(), strict=True))
+    if out is not None:
+        with out.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([("subject", "rows", "noise"), *lines])
+    left = desk.left()
+    record = {
+        "epsilon": found.epsilon,
+        "delta": found.delta,
+        "n_unlearn_steps": found.n_unlearn_steps,
+        "quotes": [dict(zip(("subject", "rows", "noise"), line, strict=True)) for line in lines],
+        "left": {"epsilon": left[0], "delta": left[1]},
+    }
+    dearest = sorted(lines, key=lambda line: -line[2])[:_DEAREST]
+    least, median, most = np.quantile(found.noise, (0.0, 0.5, 1.0))
+    text = (
+        f"{len(lines):,} people at epsilon {found.epsilon:g}, delta {found.delta:.3g}: noise "
+        f"{least:.4g} to {most:.4g}, median {median:.4g}. The dearest:\n"
+        + table_text(
+            ("subject", "rows", "noise"),
+            [(name, str(rows), f"{noise:.4g}") for name, rows, noise in dearest],
+        )
+        + f"\n{left_in_words(left)}"
+        + (f"\nAll of them: {out}" if out is not None else "")
+    )
+    say(record, text, as_json)
+
+
+def unlearn(
+    store: Store,
+    subject: Subject,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = None,
+    steps: Steps = 80,
+    method: Annotated[str, typer.Option(help="langevin, or redraw.")] = "langevin",
+    redraw_if_needed: RedrawIfNeeded = False,
+    keep_empty_classes: EmptyClasses = False,
+    table: TableNow = None,
+    receipt: Receipt = None,
+    sign: Sign = None,
+    as_json: Json = False,
+) -> None:
+    """Forget all rows of a person, now, and hand over a certificate."""
+    path = new_receipt(receipt, store)
+    with opened(store) as desk:
+        with void_unless_done(path):
+            found = desk.unlearn(
+                subject,
+                epsilon=epsilon,
+                delta=delta,
+                n_unlearn_steps=steps,
+                method=method,
+                redraw_if_needed=redraw_if_needed,
+                keep_empty_classes=keep_empty_classes,
+                table=table,
+                deliver=_delivery(path, sign),
+            )
+        _tell(desk, found, path, as_json)
+
+
+def request(
+    store: Store,
+    subject: Subject,
+    due: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="By when.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Queue a person; `pilu run` forgets everybody who waits."""
+    with opened(store) as desk:
+        desk.request(subject, None if due is None else due.date())
+        waiting = len(desk.pending())
+    say({"pending": waiting}, f"Noted. {waiting} wait(s); `pilu run {store}` forgets.", as_json)
+
+
+def run(
+    store: Store,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = None,
+    steps: Steps = 80,
+    redraw_if_needed: RedrawIfNeeded = False,
+    keep_empty_classes: EmptyClasses = False,
+    table: TableNow = None,
+    receipt: Receipt = None,
+    sign: Sign = None,
+    as_json: Json = False,
+) -> None:
+    """Forget everybody who waits, as one group."""
+    path = new_receipt(receipt, store)
+    with opened(store) as desk:
+        with void_unless_done(path):
+            found = desk.run(
+                epsilon=epsilon,
+                delta=delta,
+                n_unlearn_steps=steps,
+                redraw_if_needed=redraw_if_needed,
+                keep_empty_classes=keep_empty_classes,
+                table=table,
+                deliver=_delivery(path, sign),
+            )
+        if found is None:
+            say({"pending": 0}, "Nobody waits.", as_json)
+            return
+        _tell(desk, found, path, as_json)
+
+
+def redraw(
+    store: Store,
+    table: TableNow = None,
+    receipt: Receipt = None,
+    sign: Sign = None,
+    as_json: Json = False,
+) -> None:
+    """Draw the parameters afresh from the rows that are left: epsilon = 0, a full budget."""
+    path = new_receipt(receipt, store)
+    with opened(store) as desk:
+        with void_unless_done(path):
+            found = desk.redraw(table, deliver=_delivery(path, sign))
+        _tell(desk, found, path, as_json)
+
+
+def _delivery(path: Path, private: Path | None) -> Any:
+    """Writes a receipt before anything is changed."""
+    from pilu.deletion.arrays import write_new
+    from pilu.deletion.signing import check_private_key, sign
+
+    if private is not None:
+        check_private_key(private)  # before the work is done
+
+    def deliver(receipt: Any) -> None:
+        whole = receipt if private is None else receipt.signed(sign(receipt, private))
+        write_new(path, whole.to_json().encode())
+
+    return deliver
+
+
+def _tell(desk: "Desk", found: Any, path: Path, as_json: bool) -> None:
+    """Say what was done."""
+    left = desk.left()
+    with desk.log() as log:
+        head = str(log.head)
+    done = (
+        f"Forgot {len(found.rows)} row(s) by {found.method}: epsilon {found.epsilon:.4g} at delta "
+        f"{found.delta:.3g}; together with earlier requests {found.total_epsilon:.4g} at "
+        f"{found.total_delta:.3g}."
+    )
+    if not found.rows:
+        done = "Drawn afresh: nothing is spent."
+    say(
+        {**json.loads(found.without_evidence().to_json()), "head": head, "receipt": str(path)},
+        f"{done}\n{left_in_words(left)}\nReceipt with the evidence, handed out once: {path}\n"
+        f"Head of the ledger: {head}",
+        as_json,
+    )

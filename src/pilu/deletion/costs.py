@@ -1,0 +1,103 @@
+"""What forgetting each of all people would cost: rows are read in turn, a few at a time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from joblib import parallel_config
+from numpy.typing import NDArray
+
+from pilu._progress import progress_bar
+from pilu.certify.accountant import Request
+from pilu.certify.coarse import CoarseExact
+from pilu.deletion.lazy_rows import table_of, with_rows
+from pilu.deletion.names import hash_of
+from pilu.deletion.store import Moment, Store
+from pilu.deletion.table import rows_in_a_batch
+from pilu.laws.iterates import IterateLaw
+
+__all__ = ["Prices", "price_everybody"]
+
+_WORTH_PROCESSES = 64  # people: for fewer, starting processes costs more than it saves
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Names, rows and noise of people; the arrays run parallel."""
+
+    names: list[str]
+    rows: NDArray[np.intp]
+    noise: NDArray[np.float64]
+    epsilon: float
+    delta: float
+    n_unlearn_steps: int
+    n_subjects: int  # of whom all, or a sample, were quoted
+
+
+def price_everybody(
+    store: Store,
+    table: str | Path | None = None,
+    *,
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    n_unlearn_steps: int = 80,
+    at_most: int | None = None,
+) -> Prices:
+    """Quote everybody who is left, or `at_most` so many of them, drawn at random."""
+    moment = store.read()
+    people = _people(moment, store.key, table)
+    n_subjects = len(people)
+    if not people:
+        raise ValueError("table must have somebody of the fit in it, got none of the names.")
+    if at_most is not None and at_most < n_subjects:
+        chosen = np.random.default_rng().choice(n_subjects, at_most, replace=False)
+        people = [people[k] for k in sorted(chosen.tolist())]
+    model = with_rows(moment, table, store.key, np.array([], dtype=np.intp))
+    target = model._target(epsilon, delta, n_unlearn_steps)
+    source, law = model._fitted.source, model._fitted.law
+    assert isinstance(law, IterateLaw)  # a store has no mini-batches
+    sizes = np.array([len(rows) for _, rows in people], dtype=np.intp)
+
+    def blocks() -> Iterator[tuple[Request, NDArray[np.intp]]]:
+        first, most = 0, rows_in_a_batch(source.n_columns)
+        ends = np.cumsum(sizes)
+        while first < len(people):
+            start = ends[first] - sizes[first]
+            last = max(first + 1, int(np.searchsorted(ends, start + most, "right")))
+            rows = np.concatenate([rows for _, rows in people[first:last]])
+            yield Request.read(source, rows), sizes[first:last]
+            first = last
+
+    n_jobs = -1 if len(people) >= _WORTH_PROCESSES else 1
+    with (
+        parallel_config(n_jobs=n_jobs),
+        progress_bar(len(people), what="quoting", unit="person") as bar,
+    ):
+        noise, _ = CoarseExact().calibrate_groups(law, blocks(), target, bar.update)
+    return Prices(
+        [name for name, _ in people],
+        sizes,
+        noise,
+        target.epsilon,
+        target.delta,
+        target.n_unlearn_steps,
+        n_subjects,
+    )
+
+
+def _people(
+    moment: Moment, key: bytes, table: str | Path | None
+) -> list[tuple[str, NDArray[np.intp]]]:
+    """Names as they stand in the table, with the positions of their rows, in that order."""
+    known, found = moment.names.by_hash("subject"), {}
+    for _, ids, subjects in table_of(moment, table).names():
+        for name in subjects or ids or ():
+            hashed = hash_of("subject", name, key)
+            if hashed in known:
+                found[hashed] = str(name)
+    return [
+        (found[hashed], np.array(positions, dtype=np.intp))
+        for hashed, positions in known.items()
+        if hashed in found
+    ]

@@ -1,0 +1,67 @@
+"""Who is who: names of rows as keyed hashes, one for every fit-time position.
+
+Whoever has the key can ask whether a name that he knows is among them, and nobody can read one.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Names", "hash_of"]
+
+Hashes = NDArray[np.uint8]
+Positions = NDArray[np.intp]
+
+_BYTES = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """Hashes by kind, "id" and "subject"; those of forgotten rows are zeros."""
+
+    hashes: Mapping[str, Hashes]
+
+    @classmethod
+    def of(cls, names: Mapping[str, Sequence[Any]], key: bytes) -> "Names":
+        """Names as they stand in a table; where nobody is named, every row is somebody."""
+        given = {**names, "subject": names.get("subject", names.get("id", ()))}
+        return cls(
+            {
+                kind: np.frombuffer(
+                    b"".join(hash_of(kind, name, key) for name in found), dtype=np.uint8
+                ).reshape(len(found), _BYTES)
+                for kind, found in given.items()
+            }
+        )
+
+    def positions(self, kind: str, hashed: bytes) -> Positions:
+        """Positions of the rows under a name."""
+        wanted = np.frombuffer(hashed, dtype=np.uint8)
+        return np.flatnonzero((self.hashes[kind] == wanted).all(axis=1))
+
+    def by_hash(self, kind: str) -> dict[bytes, list[int]]:
+        """All names of rows that are left, with their positions."""
+        found: dict[bytes, list[int]] = {}
+        hashes = self.hashes[kind]
+        for position in np.flatnonzero(hashes.any(axis=1)).tolist():
+            found.setdefault(hashes[position].tobytes(), []).append(position)
+        return found
+
+    def without(self, rows: Positions) -> "Names":
+        """The names once rows are forgotten."""
+
+        def struck(hashes: Hashes) -> Hashes:
+            left = hashes.copy()
+            left[rows] = 0
+            return left
+
+        return Names({kind: struck(hashes) for kind, hashes in self.hashes.items()})
+
+
+def hash_of(kind: str, name: Any, key: bytes) -> bytes:
+    """The keyed hash of a name, by its text: a command line knows no other."""
+    return hashlib.blake2b(f"{kind}:{name}".encode(), key=key, digest_size=_BYTES).digest()

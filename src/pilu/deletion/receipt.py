@@ -1,0 +1,106 @@
+"""What a person or an auditor is handed: a certificate, its evidence, and its place in the log.
+
+The entry stands in it as it stands in the log, so that its hash can be made again, with the proof
+that leads from there to the head of the log. The evidence is in no other place.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pilu.certify.certificate import Certificate
+from pilu.certify.verify import verify
+from pilu.deletion.ledger import Entry, Ledger, canonical
+from pilu.deletion.merkle import Head, check_inclusion
+from pilu.exceptions import CertificateMismatch, LedgerMismatch
+
+__all__ = ["SCHEMA", "Receipt", "certificate_of"]
+
+SCHEMA = "pilu.receipt/1"
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """An entry of the log with a certificate in it, the evidence, and the proof of its place."""
+
+    entry: Mapping[str, Any]
+    evidence: Mapping[str, Any] | None
+    place: int
+    head: Head
+    proof: tuple[bytes, ...]
+    signature: Mapping[str, Any] | None = None  # a DSSE envelope of all of it but the evidence
+
+    @classmethod
+    def of(cls, entry: Entry, certificate: Certificate, ledger: Ledger) -> "Receipt":
+        """The receipt of an entry that was just appended."""
+        evidence = certificate.evidence
+        proof = tuple(ledger.inclusion(entry.place))
+        return cls(entry.record, evidence, entry.place, ledger.head, proof)
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate, with its evidence."""
+        found = certificate_of(self.entry)
+        return found if self.evidence is None else found.with_evidence(self.evidence)
+
+    @property
+    def statement(self) -> dict[str, Any]:
+        """What is signed: all but evidence and proof, which follow from it."""
+        return {"entry": dict(self.entry), "place": self.place, "head": str(self.head)}
+
+    def signed(self, envelope: Mapping[str, Any]) -> "Receipt":
+        """The same with a signature."""
+        return replace(self, signature=envelope)
+
+    def verify(self) -> dict[str, bool]:
+        """Recompute the certificate, and follow the proof to the head; a mismatch raises."""
+        checks = verify(self.certificate)
+        check_inclusion(canonical(self.entry), self.place, self.proof, self.head)
+        return {**checks, "in_the_log_of_its_head": True}
+
+    def to_json(self) -> str:
+        """The receipt as a file."""
+        certificate = self.certificate
+        record = {
+            "schema": SCHEMA,
+            **self.statement,
+            "inclusion": [step.hex() for step in self.proof],
+            "evidence": json.loads(certificate.to_json())["evidence"],
+            "signature": self.signature,
+        }
+        return json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Receipt":
+        """Read what `to_json` wrote; anything else raises `CertificateMismatch`."""
+        try:
+            record = json.loads(text)
+            known = {"schema", "entry", "place", "head", "inclusion", "evidence", "signature"}
+            if set(record) != known or record["schema"] != SCHEMA:
+                raise CertificateMismatch(f"the receipt must have the fields of {SCHEMA}.")
+            entry, place = record["entry"], record["place"]
+            if not isinstance(entry, dict) or type(place) is not int:
+                raise TypeError
+            proof = tuple(bytes.fromhex(step) for step in record["inclusion"])
+            receipt = cls(
+                entry,
+                record["evidence"],
+                place,
+                Head.parse(record["head"]),
+                proof,
+                record["signature"],
+            )
+            receipt.certificate  # noqa: B018  # is there one?
+            return receipt
+        except LedgerMismatch as error:
+            raise CertificateMismatch(str(error)) from None
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise CertificateMismatch(
+                "the receipt cannot be read: it was altered or cut."
+            ) from None
+
+
+def certificate_of(entry: Mapping[str, Any]) -> Certificate:
+    """The certificate in an entry of the log, without evidence."""
+    return Certificate.from_json(json.dumps(entry["certificate"]))

@@ -1,0 +1,234 @@
+"""The pictures of a report: the budget and the spread of deletion costs, as inline SVG.
+
+Drawn small, so that letters stay readable on a telephone and on paper; a page puts them side by
+side where it is wide enough. Equal contents give equal bytes.
+"""
+
+import io
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu._extras import need
+from pilu.report.contents import Contents, Costs
+from pilu.report.words import count, down, near, up
+
+__all__ = ["Histogram", "Picture", "draw_budget", "draw_costs", "histogram"]
+
+_INK, _SPENT, _LEFT, _OVER, _DEAR = "#1d2733", "#2f6690", "#dfe7ee", "#a3271f", "#a04a24"
+_WIDE = 30.0  # past this ratio of dearest to cheapest the axis is logarithmic
+_SETTINGS = {
+    "svg.fonttype": "none",  # letters stay text: the page's own fonts, found by a search
+    "svg.hashsalt": "pilu",
+    "font.size": 10.0,
+    "text.color": _INK,
+    "axes.edgecolor": "#8a95a1",
+    "axes.labelcolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+_ROUND = {"steps": [1, 2, 5, 10]}  # of ticks
+# Years, months, days, hours, minutes, seconds: of ticks, of ticks where the next greater unit
+# turns, and of what is written once below the axis.
+_DATES = {
+    "formats": ["%Y", "%b", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S"],
+    "zero_formats": ["", "%b", "%d %b", "%d %b", "%H:%M", "%H:%M"],
+    "offset_formats": ["", "%Y", "%Y", "%Y-%m-%d", "%Y-%m-%d", "%Y-%m-%d"],
+}
+
+
+class Picture(NamedTuple):
+    """An SVG element and what it shows, in words."""
+
+    svg: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts between edges; on a logarithmic axis zeros are counted apart."""
+
+    edges: NDArray[np.float64]
+    counts: NDArray[np.int_]
+    logarithmic: bool
+    zeros: int = 0
+
+
+def histogram(noise: NDArray[np.float64]) -> Histogram:
+    """How many people need how much noise; from 0 on, or over decades where costs differ a lot."""
+    top, positive = float(np.max(noise)), noise[noise > 0]
+    n_bins = int(np.clip(np.ceil(2 * np.cbrt(len(noise))), 8, 30))  # Rice's rule
+    if top == 0:
+        return Histogram(np.array([0.0, 1.0]), np.array([len(noise)]), False)
+    low = float(np.min(positive))
+    if top <= _WIDE * low:
+        counts, edges = np.histogram(noise, bins=n_bins, range=(0.0, top))
+        return Histogram(edges, counts, False)
+    edges = np.geomspace(low, top, n_bins + 1)
+    edges[0], edges[-1] = low, top  # rounding must not lose the ends
+    return Histogram(edges, np.histogram(positive, edges)[0], True, len(noise) - len(positive))
+
+
+def draw_budget(contents: Contents) -> list[Picture]:
+    """One picture for epsilon and one for delta: spent and left, and the total over time."""
+    totals = contents.totals
+    times = [total.since for total in totals]
+    redraws = [total.since for total in totals if total.redraw]
+    pictures = []
+    for k, name in enumerate(("epsilon", "delta")):
+        budget, spent, left = contents.budget[k], contents.spent[k], contents.left[k]
+        values = [total.epsilon if k == 0 else total.delta for total in totals]
+        with _style():
+            figure = _figure(5.0, 3.5)
+            bar, steps = figure.subplots(2, 1, height_ratios=(1, 5))
+            _draw_bar(bar, name, spent, left, budget)
+            _draw_steps(steps, times, values, redraws, budget)
+            svg = _svg(figure, name)
+        over = f", {up(spent - budget)} past it" if spent > budget else ""
+        label = (
+            f"{name}: {up(spent)} of {near(budget)} spent{over}, {down(left)} left. The running "
+            f"total over time, with {count(len(contents.certified), 'certificate')} and "
+            f"{count(len(redraws), 'redraw')}."
+        )
+        pictures.append(Picture(svg, label))
+    return pictures
+
+
+def _draw_bar(axes: Any, name: str, spent: float, left: float, budget: float) -> None:
+    axes.barh([0], [budget], color=_LEFT)
+    axes.barh([0], [min(spent, budget)], color=_SPENT)
+    if spent > budget:
+        axes.barh([0], [spent - budget], left=[budget], color=_OVER)
+    axes.set(xlim=(0, max(budget, spent)), ylim=(-0.4, 0.4))
+    axes.set_axis_off()
+    axes.set_title(f"{name}: {up(spent)} spent", loc="left", fontsize=10, fontweight="bold")
+    axes.set_title(f"{down(left)} left of {near(budget)}", loc="right", fontsize=10)
+
+
+def _draw_steps(axes: Any, times: Any, values: Any, redraws: Any, budget: float) -> None:
+    dates = need("matplotlib.dates", for_="pilu report", extra="desk")
+    axes.axhline(budget, color=_OVER, linewidth=1, linestyle=(0, (5, 3)))
+    axes.annotate(
+        "budget", (1, budget), (0, -3), ("axes fraction", "data"), "offset points",
+        ha="right", va="top", color=_OVER, fontsize=9,
+    )  # fmt: skip
+    many = len(times) > 60  # finer strokes, so that resets stay apart
+    axes.step(times, values, where="post", color=_SPENT, linewidth=0.9 if many else 1.8)
+    axes.fill_between(times, values, step="post", color=_SPENT, alpha=0.12, linewidth=0)
+    axes.plot(
+        redraws, np.zeros(len(redraws)), "^", color=_DEAR, markersize=3.5 if many else 7,
+        clip_on=False, zorder=4,
+    )  # fmt: skip
+    axes.set_ylim(0, 1.12 * max(budget, *values))
+    start, end = dates.date2num(times[0]), dates.date2num(max(times))
+    axes.set_xlim(start, max(end, start + 1 / 1440))  # a store of less than a minute has a width
+    locator = dates.AutoDateLocator(minticks=3, maxticks=7)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, **_DATES))
+    axes.yaxis.set_major_locator(_module("ticker").MaxNLocator(5, **_ROUND))
+    axes.yaxis.set_major_formatter(lambda value, _: near(float(value), 3))
+    axes.set_ylabel("total since the last redraw", fontsize=9)
+
+
+def draw_costs(costs: Costs) -> Picture:
+    """The spread of deletion costs, its median and its dearest person."""
+    found, noise = histogram(costs.noise), costs.noise
+    median, dearest = float(np.median(noise)), float(np.max(noise))
+    with _style():
+        figure = _figure(5.6, 4.1)
+        axes = figure.subplots()
+        if dearest == 0:
+            axes.bar([0], [len(noise)], width=0.5, color=_SPENT)
+            axes.set(xlim=(-1.5, 1.5), xticks=[0])
+            axes.set_xticklabels(["none"])
+        else:
+            _draw_histogram(axes, found)
+            for place, (name, value) in enumerate((("median", median), ("dearest", dearest))):
+                _mark(axes, f"{name} {near(value, 3)}", value, place, found)
+        axes.yaxis.set_major_locator(_module("ticker").MaxNLocator(5, integer=True, **_ROUND))
+        axes.set_xlabel("noise that forgetting one person needs")
+        axes.set_ylabel("people")
+        svg = _svg(figure, "costs")
+    scale = ", on a logarithmic scale" if found.logarithmic else ""
+    label = (
+        f"Histogram of the noise that {count(len(noise), 'person needs', 'people need')} to be "
+        f"forgotten{scale}: median {near(median)}, dearest {near(dearest)}."
+    )
+    return Picture(svg, label)
+
+
+def _draw_histogram(axes: Any, found: Histogram) -> None:
+    edges, counts = found.edges, found.counts
+    axes.bar(
+        edges[:-1], counts, np.diff(edges), align="edge", color=_SPENT, edgecolor="white", lw=0.8
+    )
+    if not found.logarithmic:
+        axes.set_xlim(0, None)
+        axes.xaxis.set_major_formatter(lambda value, _: near(float(value), 3))
+        return
+    axes.set_xscale("log")
+    ratio = edges[1] / edges[0]
+    ticks = _decades(edges[0], edges[-1])
+    labels = [near(value, 1) for value in ticks]
+    if found.zeros:  # nowhere on this axis: a bar of its own, with a gap
+        low, high = edges[0] * ratio**-2.0, edges[0] * ratio**-1.0
+        axes.bar([low], [found.zeros], [high - low], align="edge", color=_SPENT, hatch="///", lw=0)
+        ticks, labels = [float(np.sqrt(low * high)), *ticks], ["none", *labels]
+    axes.set_xticks(ticks, labels)
+    axes.minorticks_off()
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Round numbers between two numbers, about half a dozen."""
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    for factors in ((1, 2, 5), (1, 3), (1,)):
+        found = [k * 10.0**p for p in powers for k in factors if low <= k * 10.0**p <= high]
+        if len(found) <= 7:
+            return found
+    return found[:: -(-len(found) // 7)]
+
+
+def _mark(axes: Any, text: str, value: float, place: int, found: Histogram) -> None:
+    """A line with its name on top; the two names stand at two heights, so they never collide."""
+    if value == 0 and found.logarithmic:
+        return  # the median is among the zeros, and the sentence beside the picture says so
+    colour = (_INK, _DEAR)[place]
+    axes.axvline(value, color=colour, linewidth=1.4, linestyle=((0, (4, 2)), "-")[place])
+    where = axes.get_xlim()
+    inside = axes.transAxes.inverted().transform(axes.transData.transform((value, 0)))[0]
+    side = "right" if where[0] < value and inside > 0.5 else "left"
+    axes.annotate(
+        text, (value, 1), (-3 if side == "right" else 3, 3 + 13 * place), ("data", "axes fraction"),
+        "offset points", ha=side, va="bottom", color=colour, fontsize=9, annotation_clip=False,
+    )  # fmt: skip
+
+
+def _module(name: str) -> Any:
+    return need(f"matplotlib.{name}", for_="pilu report", extra="desk")
+
+
+def _style() -> Any:
+    # From the defaults: a reader's own matplotlibrc must not change an archived page.
+    return _module("style").context(["default", _SETTINGS])
+
+
+def _figure(width: float, height: float) -> Any:
+    return _module("figure").Figure(figsize=(width, height), layout="constrained")
+
+
+def _svg(figure: Any, name: str) -> str:
+    """The <svg> element alone; its ids begin with the picture's name: others are on the page."""
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+    text = buffer.getvalue()
+    text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text[text.index("<svg") :], flags=re.DOTALL)
+    text = re.sub(r'(\bid="|xlink:href="#|url\(#)', rf"\g<1>{name}-", text)
+    return text.replace("xlink:href", "href").replace(
+        ' xmlns:xlink="http://www.w3.org/1999/xlink"', ""
+    )

@@ -1,0 +1,401 @@
+"""The report, read as a browser or a clerk would: by a parser of its own and by hand."""
+
+import hashlib
+import json
+import math
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import pilu
+from pilu.report.contents import Costs
+from pilu.report.page import render
+from pilu.report.pictures import draw_costs, histogram
+from pilu.report.words import down, near, up
+from report.samples import (
+    answered,
+    at,
+    certificates,
+    contents,
+    costs,
+    crowded,
+    fit,
+    hex_of,
+    lively,
+)
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+LOADS = {"src", "href", "action", "data", "poster", "srcset", "background", "ping", "xlink:href"}
+
+
+class Page(HTMLParser):
+    """Tags, attributes, tables and texts; tags must be closed in their order."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.attributes, self.texts = [], [], []
+        self.tables, self.open = {}, []
+        self._table = self._cell = None
+        self.feed(html)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        held = dict(attrs)
+        assert len(held) == len(attrs)
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self._table = self.tables.setdefault(held.get("id"), [])
+        elif tag == "tr":
+            self._table.append([])
+        elif tag in ("td", "th"):
+            self._cell = {"text": "", "exact": [], "tag": tag, "scope": held.get("scope")}
+            self._table[-1].append(self._cell)
+        elif self._cell is not None and ("value" in held or tag == "code"):
+            self._cell["exact"].append(held.get("value") or held.get("title"))
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+        if tag in ("td", "th"):
+            self._cell = None
+
+    def handle_data(self, data):
+        if "style" in self.open:
+            return
+        self.texts.append(data)
+        if self._cell is not None:
+            self._cell["text"] += data
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+
+def page_of(found):
+    return Page(render(found))
+
+
+@pytest.fixture(scope="module")
+def html():
+    return render(lively())
+
+
+@pytest.fixture(scope="module")
+def page(html):
+    return Page(html)
+
+
+def test_every_certificates_numbers_stand_in_its_row(page):
+    entries = lively().entries
+    known = [(place, e) for place, e in enumerate(entries) if "certificate" in e]
+    head, *lines = page.tables["certificates"]
+    assert [cell["text"] for cell in head] == [
+        "Entry", "Time (UTC)", "People", "Rows", "Method", "Epsilon", "Delta", "Total epsilon",
+        "Total delta", "Noise", "Certificate", "Parameters",
+    ]  # fmt: skip
+    assert {cell["scope"] for cell in head} == {"col"}
+    assert len(lines) == len(known) == 4
+    for line, (place, entry) in zip(lines, known, strict=True):
+        held = entry["certificate"]
+        texts = [cell["text"] for cell in line]
+        assert texts[0] == str(place)
+        assert line[0]["scope"] == "row"
+        assert texts[1] == entry["time"][:16].replace("T", " ")
+        assert texts[2:5] == [str(len(entry["subjects"])), str(len(held["rows"])), held["method"]]
+        numbers = [held[n] for n in ("epsilon", "delta", "total_epsilon", "total_delta", "noise")]
+        for cell, number in zip(line[5:10], numbers, strict=True):
+            assert float(cell["exact"][0]) == number  # to the last digit
+            assert float(cell["text"]) == pytest.approx(number, rel=1e-3)
+        for cell, number in zip(line[5:9], numbers[:4], strict=True):
+            assert float(cell["text"]) >= number  # a promise is rounded up
+        sha256 = pilu.Certificate.from_json(json.dumps(held)).sha256
+        assert line[10]["exact"] == [sha256]
+        assert texts[10] == sha256[:12]
+        assert line[11]["exact"] == [held["parameters_sha256"]]
+        assert texts[11] == held["parameters_sha256"][:12]
+
+
+def test_the_whole_log_is_there_with_its_hashes(page):
+    found = lively()
+    _, *lines = page.tables["log"]
+    assert len(lines) == len(found.entries)
+    for place, (line, entry) in enumerate(zip(lines, found.entries, strict=True)):
+        assert [line[0]["text"], line[2]["text"]] == [str(place), entry["kind"]]
+        hashes = {entry.get(n) for n in ("store", "subject", "sha256", "certificate_sha256")}
+        for name in (hashes | set(entry.get("subjects", ()))) - {None}:
+            assert name in line[3]["text"]
+        if "certificate" in entry:
+            text = json.dumps(entry["certificate"], sort_keys=True, separators=(",", ":"))
+            assert hashlib.sha256(text.encode()).hexdigest() in line[3]["text"]
+    assert f"pilu ledger customers --since {found.head}" in page.text
+    assert "pilu verify customers" in page.text
+
+
+def test_nothing_is_loaded_or_run(html, page):
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    assert ("meta", "content", policy) in page.attributes
+    assert not {"script", "link", "iframe", "object", "embed", "img", "form", "a"} & set(page.tags)
+    for tag, name, value in page.attributes:
+        assert not name.startswith("on"), (tag, name)
+        if name in LOADS:
+            assert value.startswith("#"), (tag, name, value)
+    assert "@import" not in html
+    assert all(url.startswith("url(#") for url in re.findall(r"url\([^)]*", html))
+    # The namespace of SVG is a name, which nobody fetches.
+    assert set(re.findall(r"https?://[^\s\"'<]*", html)) == {"http://www.w3.org/2000/svg"}
+
+
+def test_it_is_fit_for_readers_of_all_kinds(page):
+    assert ("html", "lang", "en") in page.attributes
+    assert page.tags.count("caption") == page.tags.count("table") == 4
+    assert page.tags.count("figcaption") == page.tags.count("figure") == 2
+    labels = [value for _, name, value in page.attributes if name == "aria-label"]
+    assert any(label.startswith("epsilon: 1 of 10 spent, 9 left.") for label in labels)
+    ids = [value for _, name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    for _, name, value in page.attributes:
+        if name == "href" or (value and "url(#" in value):
+            assert re.search(r"#([\w-]+)", value)[1] in ids
+
+
+EVIL = "<script>alert(1)</script>\"'&{{ 7 * 7 }}"
+
+
+def test_all_text_is_escaped():
+    entries = [
+        {**fit(), "store": EVIL, "parameters_sha256": EVIL},
+        {"kind": EVIL, "time": at(1), EVIL: EVIL},
+        {"kind": "request", "subject": EVIL, "due": EVIL, "time": at(1)},
+        answered([], {**certificates()[0], "method": EVIL, "parameters_sha256": EVIL}, 2),
+    ]
+    entries[-1]["subjects"] = [EVIL] * 4
+    entries[-1]["certificate"]["scope"]["words"] = [EVIL]
+    usual = contents()
+    found = page_of(
+        contents(
+            store=EVIL,
+            entries=entries,
+            head=EVIL,
+            pending=[(EVIL, None)],
+            versions={EVIL: EVIL},
+            model={**usual.model, "kind": EVIL, "table": EVIL},
+        )
+    )
+    assert "script" not in found.tags
+    assert "alert(1)" in found.text
+    assert "{{ 7 * 7 }}" in found.text
+    assert not any("alert" in (name or "") for _, name, _ in found.attributes)
+
+
+def test_equal_contents_give_equal_pages(html):
+    import matplotlib
+
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red"}):  # a reader's own taste
+        assert render(lively()) == html
+    assert "<metadata" not in html  # where a date would stand
+
+
+def test_the_budget_by_hand():
+    found = contents(budget=(10.0, 0.25), spent=(2.5, 0.0625))
+    assert found.left == (7.5, 0.1875)
+    page = page_of(found)
+    assert "Spent are 2.5 and 0.0625 ; left are 7.5 and 0.1875." in page.text
+    assert "epsilon: 2.5 spent 7.5 left of 10" in page.text
+    assert "delta: 0.0625 spent 0.1875 left of 0.25" in page.text
+    assert "does not agree with its log" in page.text  # nothing was ever certified
+    over = contents(budget=(10.0, 0.25), spent=(11.0, 0.0))
+    assert over.left == (0.0, 0.25)
+    assert "More than the budget is spent" in page_of(over).text
+
+
+def test_the_total_over_time_falls_to_nothing_at_a_redraw():
+    first, second, redraw, third = certificates()
+    totals = lively().totals
+    expected = [(0.0, 0.0)] + [
+        (held["total_epsilon"], held["total_delta"]) for held in (first, second, redraw, third)
+    ]
+    expected.append(expected[-1])  # until now
+    assert [(t.epsilon, t.delta) for t in totals] == expected
+    assert expected[3] == (0.0, 0.0)
+    assert [t.redraw for t in totals] == [False, False, False, True, False, False]
+    assert [f"{t.since:%m-%d}" for t in totals] == [
+        "11-02", "11-07", "11-14", "11-22", "12-01", "12-12",
+    ]  # fmt: skip
+
+
+def test_the_headline_and_what_is_promised(page):
+    assert "9 people with 9 rows were forgotten." in page.text
+    third = certificates()[3]
+    epsilon, delta = third["total_epsilon"], third["total_delta"]
+    assert epsilon == pytest.approx(1.0, abs=1e-6)
+    assert f"at most 2.72 times as likely, plus {up(delta)}, as" in page.text  # e, rounded up
+    assert "without the 5 rows forgotten since the last redraw" in page.text
+    assert "that redraw left out the 4 rows forgotten before" in page.text
+    for word in third["scope"]["words"]:
+        assert page.text.count(word) == 1  # either certified or not
+    right = 100 * (1 - (1 - delta) * math.exp(-epsilon) / 2)
+    said = float(re.search(r"right at most ([\d.]+) %", page.text)[1])
+    assert right <= said <= right + 0.1
+
+
+def test_no_guess_beats_the_one_that_is_named():
+    # All tests that (epsilon, delta) allows, on a grid of false alarms Q(S).
+    q = np.linspace(0, 1, 100_001)
+    best = np.max(1 + np.minimum(1, np.exp(1.3) * q + 0.02) - q) / 2
+    held = {**certificates()[0], "total_epsilon": 1.3, "total_delta": 0.02}
+    text = page_of(contents(entries=[fit(), answered(["anna"], held, 1)])).text
+    said = float(re.search(r"right at most ([\d.]+) %", text)[1])
+    assert 100 * best <= said <= 100 * best + 0.1
+
+
+def test_after_a_redraw_nothing_differs():
+    entries = [fit(), answered(["dora"], certificates()[2], 1, kind="redraw")]
+    text = page_of(contents(entries=entries)).text
+    assert "drawn afresh" in text
+    assert "(epsilon = 0, delta = 0)" in text
+    assert "no better than toss a coin" in text
+    empty = {**certificates()[2], "rows": []}
+    text = page_of(contents(entries=[fit(), answered([], empty, 1, kind="redraw")])).text
+    assert "0 people with 0 rows were forgotten." in text
+
+
+def test_before_any_request():
+    page = page_of(contents(costs=None, still_in_table=None))
+    assert "Nobody has been forgotten yet." in page.text
+    assert "none overdue" in page.text
+    assert "The table was not at hand" in page.text
+    assert "it was not found when this page was made" in page.text
+    assert "certificates" not in page.tables
+    assert len(page.tables["log"]) == 2
+    assert ("p", "role", "alert") not in page.attributes
+
+
+@pytest.mark.parametrize(("made", "late"), [(34, 0), (35, 1), (90, 1), (91, 2)])
+def test_overdue_from_the_day_after(made, late):
+    # 2026-12-06 is 34 days after the start, 2027-01-31 is 90.
+    found = lively(made=at(made))
+    assert len(found.overdue) == late
+    page = page_of(found)
+    assert ("overdue, the oldest since 2026-12-06" in page.text) == bool(late)
+    assert (("p", "role", "alert") in page.attributes) == bool(late)
+    _, *lines = page.tables["waiting"]
+    assert [line[0]["text"] for line in lines] == [hex_of("emil"), hex_of("fritz")]
+    assert sum("overdue" in line[1]["text"] for line in lines) == late
+
+
+def test_what_else_must_not_be_overlooked(page):
+    assert "1 release came before a later deletion (entry 6 of the log)" in page.text
+    assert "The table still has 3 rows" in page.text
+    assert "NOT PRIVATE" not in page.text
+    seeded = certificates()[:1]
+    seeded[0]["scope"]["private"] = False
+    entries = [fit(), answered(["anna"], seeded[0], 1)]
+    assert "NOT PRIVATE: noise came from a seed" in page_of(contents(entries=entries)).text
+    entries.append(answered([], certificates()[2], 2, kind="redraw"))  # afresh, with true noise
+    assert "NOT PRIVATE" not in page_of(contents(entries=entries)).text
+
+
+def test_unknown_entries_are_shown_as_they_are():
+    entries = [fit(), {"kind": "moved", "to": "Vienna", "time": at(1), "subjects": []}]
+    _, _, line = page_of(contents(entries=entries)).tables["log"]
+    assert line[2]["text"] == "moved"
+    assert '"to": "Vienna"' in line[3]["text"]
+
+
+def test_five_hundred_certificates_are_all_there():
+    found = crowded(500)
+    page = page_of(found)
+    _, *lines = page.tables["certificates"]
+    hashes = [line[11]["exact"][0] for line in lines]
+    assert hashes == [hex_of(f"theta {k}") for k in range(500)]
+    assert len(page.tables["log"]) == 502
+    assert "500 people with 500 rows were forgotten." in page.text
+
+
+@pytest.mark.parametrize("sigma", [0.3, 2.5])
+def test_a_histogram_counts_everybody_once(sigma):
+    noise = np.random.default_rng(3).lognormal(-4, sigma, 317)
+    found = histogram(noise)
+    assert found.logarithmic == (noise.max() > 30 * noise.min())
+    assert found.counts.sum() == 317
+    for k, (low, high) in enumerate(zip(found.edges[:-1], found.edges[1:], strict=True)):
+        last = k == len(found.counts) - 1
+        inside = (noise >= low) & ((noise <= high) if last else (noise < high))
+        assert found.counts[k] == inside.sum()
+    ratios = found.edges[1:] / found.edges[:-1] if found.logarithmic else np.diff(found.edges)
+    np.testing.assert_allclose(ratios, ratios[0], rtol=1e-9)
+
+
+def test_a_histogram_of_zeros_and_more():
+    noise = np.concatenate([np.zeros(20), np.geomspace(1e-4, 1.0, 30)])
+    found = histogram(noise)
+    assert (found.zeros, found.counts.sum(), found.logarithmic) == (20, 30, True)
+    close = histogram(np.concatenate([np.zeros(20), np.linspace(1.0, 2.0, 30)]))
+    assert (close.zeros, close.counts.sum(), close.counts[0]) == (0, 50, 20)
+    assert histogram(np.zeros(7)).counts.tolist() == [7]
+    assert histogram(np.full(9, 0.5)).counts.tolist() == [0] * 7 + [9]
+
+
+def test_the_costs_in_words():
+    noise = np.array([0.01, 0.02, 0.03, 0.04, 0.5])
+    text = page_of(contents(costs=costs(noise, n_subjects=80))).text
+    assert "5 of the 80 people still in the model were quoted, drawn at random" in text
+    assert "The median is 0.03, the dearest 0.5, 17 times the median" in text
+    assert "median 0.03" in text
+    assert "dearest 0.5" in text
+    text = page_of(contents(costs=costs(np.zeros(12)))).text
+    assert "All 12 people still in the model were quoted" in text
+    assert "needs no noise at all" in text
+    assert "next to no noise" in page_of(contents(costs=costs(np.full(3, 1e-11)))).text
+    assert "Nobody is left" in page_of(contents(costs=costs(np.zeros(0)))).text
+
+
+@pytest.mark.parametrize("noise", [[0.0], [0.2], [1e-300, 1.0], [0.0, 1e-9, 5e9], [1.0, 31.0]])
+def test_pictures_of_odd_costs_are_whole(noise):
+    picture = draw_costs(costs(np.array(noise)))
+    svg = ElementTree.fromstring(picture.svg)
+    assert svg.tag == "{http://www.w3.org/2000/svg}svg"
+    assert float(svg.get("viewBox").split()[2]) > 300
+
+
+def test_costs_must_be_numbers_for_everybody():
+    with pytest.raises(ValueError, match="run parallel"):
+        Costs(np.zeros(3), np.ones(2, int), 1.0, 0.1, 80, 3)
+    with pytest.raises(ValueError, match="finite"):
+        Costs(np.array([np.inf]), np.ones(1, int), 1.0, 0.1, 80, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "above", "below", "nearest"),
+    [
+        (0.0, "0", "0", "0"),
+        (1.0, "1", "1", "1"),
+        (1.00001, "1.001", "1", "1"),
+        (0.99999, "1", "0.9999", "1"),
+        (1 / 60, "0.01667", "0.01666", "0.01667"),
+        (1.23456e-5, "1.235e-05", "1.234e-05", "1.235e-05"),
+        (22026.47, "22,030", "22,020", "22,030"),
+        (float("inf"), "inf", "inf", "inf"),
+    ],
+)
+def test_numbers_err_on_the_safe_side(value, above, below, nearest):
+    assert (up(value), down(value), near(value)) == (above, below, nearest)
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r"pilu report needs jinja2.*pilu\[desk\]"):
+        render(contents())
