@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from benchmarks import memory
 from benchmarks.cyclic import quoted_together
 from benchmarks.data import Size
+from benchmarks.desk import people_quoted
 from benchmarks.stopwatch import Times
 from benchmarks.work import Counts, Outcome, Plan
 
@@ -32,6 +33,7 @@ def rows(
 ) -> list[dict[str, Any]]:
     """All rows for which there are times; the figures to reach are for the size that is judged."""
     describe = _lines_of_full_batch if size.b is None else _lines_of_mini_batches
+    describe = _lines_of_the_desk if size.desk else describe
     found = [
         *_timed(describe(size, plan, outcome), outcome.times),
         *_counted(size, outcome.counts),
@@ -90,6 +92,20 @@ def _lines_of_mini_batches(size: Size, plan: Plan, outcome: Outcome) -> list[Lin
         Line("  against the pass", together, back, passes),
         Line(theorem, theorem, a1, {a1: one_run}),
         Line(exact, exact, a1, _around_exact(one_run)),
+    ]
+
+
+def _lines_of_the_desk(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
+    one_run = (size.T + size.K) / plan.literal_steps
+    around = {"Algorithm 1 before": one_run / 2, "Algorithm 1 after": one_run / 2}
+    bare, quotes = {"import numpy": 1.0}, f"quotes of {people_quoted(size):,} people"
+    eigh = {"eigh": 1.0, "same bytes": 1.0}
+    return [
+        Line("fit of a table", "fit", "eigh + same bytes", eigh),
+        Line("unlearn", "unlearn", "eigh + same bytes", eigh, 1.5),
+        Line(quotes, "quotes", "Algorithm 1", around, 3),
+        Line("pilu --help", "pilu --help", "import numpy", bare, 3),
+        Line("pilu ledger", "pilu ledger", "import numpy", bare, 3),
     ]
 
 

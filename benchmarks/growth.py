@@ -44,7 +44,7 @@ def measure(repeats: int, save: Callable[[], None], curves: dict[str, Any]) -> N
             for i, value in enumerate(values):
                 if r == 0:
                     points.append({"value": value, "least": {}, "times": {}})
-                size = BASE if axis == "R" else replace(BASE, **{axis: value})
+                size = BASE if axis == "R" else replace(BASE, **{axis: value})  # type: ignore[arg-type]
                 _once(size, value if axis == "R" else None, points[i])
                 save()
                 shown = (f"{name} {1e3 * points[i]['least'][name]:.3g} ms" for name in CURVES)

@@ -11,7 +11,9 @@ the same arrays, and the paper's Algorithm 1 taken literally. See docs/benchmark
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=DESCRIPTION)
-    parser.add_argument("--sizes", nargs="*", default=["nyu", "mnist", "cyclic"], choices=[*SIZES])
+    parser.add_argument(
+        "--sizes", nargs="*", default=["nyu", "mnist", "cyclic", "desk"], choices=[*SIZES]
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument(
         "--literal-steps", type=int, help="steps of Algorithm 1 per timing; default a tenth of it"

@@ -1,5 +1,6 @@
 """The command line from end to end, as a user types it."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -53,6 +54,124 @@ def test_the_whole_path(fitted, tmp_path):
     assert "The log has only grown" in log
 
 
+def test_everybody_is_quoted(fitted, tmp_path):
+    fitted("unlearn store --subject p3 --steps 1")
+    found = json.loads(fitted("quote store --all --steps 1 --out costs.csv --json"))
+    assert len(found["quotes"]) == 19
+    with (tmp_path / "costs.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [line["subject"] for line in lines] == [line["subject"] for line in found["quotes"]]
+    one = json.loads(fitted("quote store --subject p7 --steps 1 --json"))["quotes"][0]
+    assert float(next(line for line in lines if line["subject"] == "p7")["noise"]) == one["noise"]
+    assert "19 people at epsilon 1" in fitted("quote store --all --steps 1")
+
+
+def test_a_signed_receipt_against_everything(fitted, tmp_path):
+    fitted("keygen --private desk.key --public desk.pub")
+    fitted("unlearn store --subject p3 --steps 1 --receipt c.json --sign desk.key")
+    line = "verify c.json --store store --table people.parquet --public-key desk.pub --json"
+    checks = json.loads(fitted(line))
+    assert [name for name, good in checks.items() if not good] == [
+        "parameters_checked",
+        "utility_recomputed",
+    ]
+    fitted("keygen --private other.key --public other.pub")
+    assert "is by the key in other.pub" in fitted("verify c.json --public-key other.pub", code=2)
+    fitted("unlearn store --subject p4 --receipt unsigned.json")
+    assert "is not signed" in fitted("verify unsigned.json --public-key desk.pub", code=2)
+    fitted("fit people.parquet --target y --subject person --out second")
+    assert "from another store" in fitted("verify c.json --store second", code=2)
+
+
+def test_a_whole_store_is_verified(fitted, tmp_path):
+    head = json.loads(fitted("ledger store --json"))["head"]
+    fitted("unlearn store --subject p3 --steps 1")
+    checks = json.loads(fitted(f"verify store --since {head} --table people.parquet --json"))
+    assert all(checks.values())
+    assert "files whole" in fitted("verify store")
+    (folder,) = (tmp_path / "store").glob("arrays-*")
+    (folder / "theta.npy").write_bytes(b"")
+    assert "theta.npy was altered or cut" in fitted("verify store", code=2)
+
+
+def test_proofs_go_to_auditors(fitted, tmp_path):
+    head = json.loads(fitted("ledger store --json"))["head"]
+    fitted("unlearn store --subject p3 --steps 1")
+    fitted(f"ledger store --since {head} --proof growth.json")
+    fitted("ledger store --entry 1 --proof place.json")
+    assert f"begins with the log of {head}" in fitted("verify growth.json")
+    assert "stands at place 1" in fitted("verify place.json")
+    record = json.loads((tmp_path / "place.json").read_text())
+    (tmp_path / "place.json").write_text(json.dumps(record | {"place": 0}))
+    assert "is not in the log" in fitted("verify place.json", code=2)
+
+
+def test_a_table_without_the_forgotten(fitted):
+    assert "0 row(s) of forgotten people" in fitted("table store")
+    fitted("unlearn store --subject p3 --steps 1")
+    assert json.loads(fitted("table store --json"))["rows"] == [9, 10, 11]
+    assert "57 rows without them" in fitted("table store --rewrite people.parquet")
+    assert "0 row(s)" in fitted("table store")
+    fitted("unlearn store --subject p4 --steps 1")
+
+
+def test_a_receipt_is_taken_back_if_the_deletion_fails(fitted, tmp_path, monkeypatch):
+    def fails(self, *_):
+        raise OSError(28, "No space left on device", "arrays-1")
+
+    monkeypatch.setattr("pilu.deletion.receipt.Receipt.signed", fails)
+    fitted("keygen --private desk.key --public desk.pub")
+    output = fitted("unlearn store --subject p3 --receipt c.json --sign desk.key", code=2)
+    assert "No space left" in output
+    assert not (tmp_path / "c.json").exists()
+    assert [p.name for p in (tmp_path / "store").glob("arrays-*")] == ["arrays-0"]
+
+
+def test_a_report_is_written(fitted, tmp_path):
+    fitted("unlearn store --subject p3 --steps 1")
+    assert "open it in a browser" in fitted("report store --out report.html --people 7")
+    page = (tmp_path / "report.html").read_text()
+    assert "1 person with 3 rows" in page
+    (tmp_path / "people.parquet").unlink()  # without the table all but the costs is there
+    fitted("report store --out again.html")
+    assert "1 person with 3 rows" in (tmp_path / "again.html").read_text()
+
+
+def test_arrays_as_tables(run, tmp_path):
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
+    np.savez(tmp_path / "t.npz", X=X, y=y, who=np.arange(30))
+    np.save(tmp_path / "t.npy", np.column_stack([np.arange(30), X, y]))
+    np.save(tmp_path / "new.npy", X)
+    run("fit t.npz --target y --id who --out a")
+    run("fit t.npy --target 4 --id 0 --out b")
+    for store, rows in (("a", "t.npz"), ("b", "t.npy"), ("b", "new.npy")):
+        run(f"unlearn {store} --subject {len(rows)}")
+        assert "30 predictions" in run(f"predict {store} --rows {rows} --out {store}.csv")
+
+
+def test_classes_from_a_csv_are_text(run, tmp_path):
+    """1 and 01 are two classes, a name with a comma is one; predictions are quoted."""
+    lines = ["x,kind,who"]
+    kinds = ['"yes, please"', "01", "1"]
+    lines += [f"{k % 7 + 0.1 * k},{kinds[k % 3]},w{k}" for k in range(30)]
+    (tmp_path / "c.csv").write_text("\n".join(lines) + "\n")
+    run("fit c.csv --target kind --classify --id who --out c")
+    run("predict c --rows c.csv --out p.csv")
+    with (tmp_path / "p.csv").open() as file:
+        found = {line["kind"] for line in csv.DictReader(file)}
+    assert found <= {"yes, please", "01", "1"}
+    run("unlearn c --subject w4")
+
+
+def test_the_demo_walks_the_whole_path(run, tmp_path):
+    told = run("demo --out demo")
+    commands = {line.split()[2] for line in told.splitlines() if line.startswith("$ pilu ")}
+    assert commands == set(COMMANDS) - {"demo"}
+    assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000
+    assert "must be a new or empty folder" in run("demo --out demo", code=2)
+
+
 def test_a_certificate_without_evidence_does_not_hold_by_itself(fitted, tmp_path):
     fitted("unlearn store --subject p3 --steps 1 --receipt c.json")
     record = json.loads((tmp_path / "c.json").read_text())
@@ -84,6 +203,29 @@ def test_what_is_quoted_is_what_is_done(fitted):
         ("fit people.parquet --target y --out other", "without names nobody can be forgotten"),
         ("unlearn store --subject p3 --epsilon -1", "epsilon must be a finite number > 0"),
         ("ledger store --since 5:xyz", "a head must"),
+        ("ledger store --proof p.json", "give --since or --entry"),
+        ("ledger store --entry 7 --proof p.json", "place must be in [0, 0]"),
+        ("quote store", "either --subject or --all must be given"),
+        ("quote store --all --subject p3", "either --subject or --all must be given"),
+        ("quote store --subject p3 --subject nobody", "got unknown 'nobody'"),
+        ("request store --subject nobody", "got unknown 'nobody'"),
+        ("unlearn store --subject p3 --table nothing.csv", "table must be a file"),
+        ("unlearn store --subject p3 --method hope", "method must be"),
+        ("unlearn store --subject p3 --delta 2", "delta must be"),
+        ("unlearn store --subject p3 --sign nothing.key", "must be a private key: No such file"),
+        ("unlearn store --subject p3 --sign people.parquet", "must be a private key as PEM"),
+        ("report store --out store/report.html", "out must be outside of the store"),
+        ("table store --rewrite store/t.parquet", "rewrite must be outside of the store"),
+        ("table store --rewrite t.csv", "must end in .parquet"),
+        ("verify nothing.json", "No such file"),
+        ("verify store --public-key desk.pub", "must be left out where a store is verified"),
+        ("fit people.parquet --target y --target y --subject person --out o", "different columns"),
+        ("fit people.parquet --target person --subject y --out o", "by text or a whole number"),
+        ("fit people.parquet --target y --subject person --classify --out o", "whole numbers"),
+        ("fit people.parquet --target y --subject f0 --out o", "must be numeric"),
+        ("fit people.parquet --target y --subject person --alpha -1 --out o", "alpha must be"),
+        ("fit people.parquet --target y --id person --out o", "ids must be unique"),
+        ("fit people.txt --target y --id person --out o", "table must be a file"),
         ("fit people.parquet --target z --subject person --out other", "must have a column 'z'"),
         ("fit nothing.parquet --target y --subject person --out other", "table must be a file"),
         (

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 _FOLDER = re.compile(r"arrays-(\d+)")
+_AT_ONCE = 4  # files
 
 
 def write_arrays(
@@ -40,7 +42,9 @@ def write_arrays(
         shutil.rmtree(folder)  # of a run that was killed
     try:
         folder.mkdir()
-        hashes = {name: _write(folder / f"{name}.npy", array) for name, array in arrays.items()}
+        with _hands() as pool:
+            paths = [folder / f"{name}.npy" for name in arrays]
+            hashes = dict(zip(arrays, pool.map(_write, paths, arrays.values()), strict=True))
         sync_folder(folder)
         sync_folder(store)
     except OSError as error:
@@ -53,19 +57,9 @@ def write_arrays(
 
 def read_arrays(store: Path, generation: int, hashes: Mapping[str, str]) -> dict[str, NDArray[Any]]:
     """Read a generation; a file that is not the one that was written is refused."""
-    found = {}
-    for name, sha256 in hashes.items():
-        path = _folder(store, generation) / f"{name}.npy"
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise StoreDamaged(
-                f"{path} cannot be read: {error.strerror}. Restore the directory from a backup."
-            ) from None
-        if hashlib.sha256(content).hexdigest() != sha256:
-            raise StoreDamaged(f"{path} was altered or cut. Restore the directory from a backup.")
-        found[name] = np.load(io.BytesIO(content), allow_pickle=False)
-    return found
+    with _hands() as pool:
+        paths = [_folder(store, generation) / f"{name}.npy" for name in hashes]
+        return dict(zip(hashes, pool.map(_read, paths, hashes.values()), strict=True))
 
 
 def generations(store: Path) -> list[int]:
@@ -95,10 +89,31 @@ def write_new(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
+def _read(path: Path, sha256: str) -> NDArray[Any]:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise StoreDamaged(
+            f"{path} cannot be read: {error.strerror}. Restore the directory from a backup."
+        ) from None
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise StoreDamaged(f"{path} was altered or cut. Restore the directory from a backup.")
+    file = io.BytesIO(content)
+    np.lib.format.read_magic(file)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    if dtype.hasobject:
+        raise StoreDamaged(f"{path} holds objects, which pilu never writes.")
+    array: NDArray[Any] = np.frombuffer(content, dtype, offset=file.tell()).reshape(shape)
+    return array
+
+
 def _write(path: Path, array: NDArray[Any]) -> str:
+    array = np.ascontiguousarray(array)
     with path.open("wb") as file:
         hashed = _Hashing(file)
-        np.lib.format.write_array(hashed, np.ascontiguousarray(array), allow_pickle=False)
+        header = np.lib.format.header_data_from_array_1_0(array)
+        np.lib.format.write_array_header_1_0(hashed, header)
+        hashed.write(array.reshape(-1).view(np.uint8))
         file.flush()
         os.fsync(file.fileno())
     return hashed.sha256.hexdigest()
@@ -113,6 +128,11 @@ class _Hashing:
     def write(self, content: Any) -> int:
         self.sha256.update(content)
         return int(self._file.write(content))
+
+
+def _hands() -> ThreadPoolExecutor:
+    # Hashing, writing and waiting for the disk do not hold the interpreter.
+    return ThreadPoolExecutor(_AT_ONCE)
 
 
 def _folder(store: Path, generation: int) -> Path:

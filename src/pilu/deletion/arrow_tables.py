@@ -25,6 +25,9 @@ Array = NDArray[np.float64]
 Names = list[Any]
 
 
+_WHOLE_GROUP_BYTES = 256 * 2**20
+
+
 class ArrowTable:
     """Parquet and CSV by pyarrow."""
 
@@ -86,12 +89,14 @@ class ArrowTable:
         for first, record in self._batches_around(places):
             here = places[(places >= first) & (places < first + record.num_rows)]
             if len(here):
-                parts.append(record.take(arrow.array(here - first)))
+                taken = record.take(arrow.array(here - first))
+                is_table = isinstance(taken, arrow.Table)
+                parts.append(taken if is_table else arrow.Table.from_batches([taken]))
                 found.append(here)
         got = np.concatenate([*found, np.array([], dtype=np.intp)])
         if not np.array_equal(got, places):
             raise ValueError(f"{self.path} has fewer rows than it had: it was changed.")
-        table = arrow.Table.from_batches(parts).combine_chunks()
+        table = arrow.concat_tables(parts).combine_chunks()
         return self._batch(table, places)
 
     def _batches_around(self, places: NDArray[np.intp]) -> Iterator[tuple[int, Any]]:
@@ -176,7 +181,12 @@ class ParquetTable(ArrowTable):
         names = [*self.features, *self.columns.special]
         for group in range(metadata.num_row_groups):
             size = metadata.row_group(group).num_rows
-            if np.any((places >= first) & (places < first + size)):
+            if not np.any((places >= first) & (places < first + size)):
+                pass
+            elif metadata.row_group(group).total_byte_size <= _WHOLE_GROUP_BYTES:
+                # All columns at once, by several threads.
+                yield first, self._file.read_row_group(group, columns=names)
+            else:
                 start = first
                 for batch in self._file.iter_batches(
                     row_groups=[group], columns=names, batch_size=rows_in_a_batch(len(names))

@@ -19,7 +19,7 @@ from pilu.laws.iterates import IterateLaw
 
 __all__ = ["Prices", "price_everybody"]
 
-_WORTH_PROCESSES = 64  # people: for fewer, starting processes costs more than it saves
+_WORTH_PROCESSES = 256  # people: for fewer, starting processes costs more than it saves
 
 
 @dataclass(frozen=True)

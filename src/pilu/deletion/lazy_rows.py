@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from pilu.deletion.store import Moment
 from pilu.deletion.tables import Batch, Table, open_table
 from pilu.exceptions import RowsChanged
 
-__all__ = ["LazyRows", "places_in", "table_of", "with_rows"]
+__all__ = ["LazyRows", "Places", "table_of", "with_rows"]
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -27,8 +28,7 @@ class LazyRows:
     Parameters
     ----------
     table : Table
-    places : array
-        For every fit-time position its place in the file, -1 where it is not there any more.
+    places : Places
     encode : function
         From targets as they stand in the file to numbers, n x d.
     n_outputs : int
@@ -38,14 +38,14 @@ class LazyRows:
     def __init__(
         self,
         table: Table,
-        places: Positions,
+        places: "Places",
         encode: Callable[[NDArray[Any]], Array],
         n_outputs: int,
     ) -> None:
         self._table, self._places, self._encode = table, places, encode
         self._lock = threading.Lock()
-        self.X = _Part(self, 0, (len(places), len(table.features)))
-        self.Y = _Part(self, 1, (len(places), n_outputs))
+        self.X = _Part(self, 0, (places.n_rows, len(table.features)))
+        self.Y = _Part(self, 1, (places.n_rows, n_outputs))
         nobody: Positions = np.array([], dtype=np.intp)
         self._held: tuple[Positions, Array, Array] = (
             nobody,
@@ -60,7 +60,7 @@ class LazyRows:
 
     def at(self, where: Any) -> tuple[Array, Array]:
         """X and Y at some positions."""
-        positions = np.atleast_1d(np.arange(len(self._places))[where])
+        positions = np.atleast_1d(np.arange(self._places.n_rows)[where])
         with self._lock:  # several threads read, and one block is held at a time
             if not np.isin(positions, self._held[0]).all():
                 self.hold(positions)
@@ -69,16 +69,76 @@ class LazyRows:
         return X[found], Y[found]
 
     def _read(self, positions: Positions) -> tuple[Array, Array]:
-        places = self._places[positions]
-        if (places < 0).any():
-            raise RowsChanged(
-                f"{self._table.path} has lost {int((places < 0).sum())} row(s) that were not "
-                "forgotten. Restore the table."
+        likely = self._places.likely(positions)
+        batch = None if likely is None else self._table.take(likely)
+        if batch is None or not self._places.are(positions, batch):
+            places = self._places.found[positions]
+            if (places < 0).any():
+                raise RowsChanged(
+                    f"{self._table.path} has lost {int((places < 0).sum())} row(s) that were not "
+                    "forgotten. Restore the table."
+                )
+            order = np.argsort(places)
+            batch = self._table.take(places[order])
+            back = np.argsort(order)
+            return batch.X[back], self._encode(batch.y)[back]
+        return batch.X, self._encode(batch.y)
+
+
+class Places:
+    """Where each row of the fit stands in the table as it is now.
+
+    A row is looked for where it should be, and by its id in all of the table if it is not there.
+    """
+
+    def __init__(self, table: Table, moment: Moment, key: bytes) -> None:
+        self._table, self._key = table, key
+        self._live = moment.model._fitted.source.live
+        self._ids = moment.names.hashes.get("id")
+        n_left = int(self._live.sum())
+        self._expected: Positions | None = None
+        if table.n_rows == self.n_rows:
+            self._expected = np.arange(self.n_rows)
+        elif table.n_rows == n_left:  # those forgotten are gone from it
+            self._expected = np.cumsum(self._live) - 1
+        elif self._ids is None:
+            raise ValueError(
+                f"{table.path} must have the {self.n_rows} rows of the fit, or the {n_left} that "
+                f"are left, in their order, got {table.n_rows}. With an id column rows may be "
+                "missing."
             )
-        order = np.argsort(places)
-        batch: Batch = self._table.take(places[order])
-        back = np.argsort(order)
-        return batch.X[back], self._encode(batch.y)[back]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the fit."""
+        return len(self._live)
+
+    def likely(self, positions: Positions) -> Positions | None:
+        """Where sorted positions should be; None if nothing is known."""
+        return None if self._expected is None else self._expected[positions]
+
+    def are(self, positions: Positions, batch: Batch) -> bool:
+        """Whether a batch has the names of these positions."""
+        if self._ids is None:
+            return True
+        hashes = b"".join(hash_of("id", name, self._key) for name in batch.ids or ())
+        return hashes == self._ids[positions].tobytes()
+
+    @cached_property
+    def found(self) -> Positions:
+        """All places, by the ids; -1 for nowhere."""
+        assert self._ids is not None  # else all are where they should be
+        known = {row.tobytes(): k for k, row in enumerate(self._ids) if row.any()}
+        places = np.full(self.n_rows, -1)
+        for some, ids, _ in self._table.names():  # rows may have come, gone or moved
+            for place, name in zip(some, ids or (), strict=True):
+                position = known.get(hash_of("id", name, self._key))
+                if position is None:
+                    continue
+                if places[position] >= 0:
+                    raise ValueError(f"{self._table.path}: ids must be unique, got {name!r} twice.")
+                places[position] = place
+        return places
 
 
 class _Part:
@@ -100,7 +160,7 @@ def with_rows(moment: Moment, table: str | Path | None, key: bytes, rows: Positi
     classes = getattr(model, "classes_", None)
     lazy = LazyRows(
         found,
-        places_in(found, moment, key),
+        Places(found, moment, key),
         lambda y: encoded_targets(found.path, y, classes),
         model._theta.shape[1],
     )
@@ -117,29 +177,3 @@ def table_of(moment: Moment, table: str | Path | None) -> Table:
     if list(found.features) != moment.state["features"]:
         raise ValueError(f"{found.path} must have the columns of the fit, got others.")
     return found
-
-
-def places_in(table: Table, moment: Moment, key: bytes) -> Positions:
-    """Where each row of the fit stands in the table as it is now; -1 for nowhere."""
-    live = moment.model._fitted.source.live
-    places = np.full(len(live), -1)
-    if moment.columns.id is not None:  # rows may have come, gone or moved
-        known = moment.names.by_hash("id")
-        for some, ids, _ in table.names():
-            for place, name in zip(some, ids or (), strict=True):
-                position = known.get(hash_of("id", name, key), (None,))[0]
-                if position is None:
-                    continue
-                if places[position] >= 0:
-                    raise ValueError(f"{table.path}: ids must be unique, got {name!r} twice.")
-                places[position] = place
-        return places
-    if table.n_rows == len(live):
-        return np.arange(len(live))
-    if table.n_rows == int(live.sum()):
-        places[live] = np.arange(table.n_rows)
-        return places
-    raise ValueError(
-        f"{table.path} must have the {len(live)} rows of the fit, or the {int(live.sum())} that "
-        f"are left, in their order, got {table.n_rows}. With an id column rows may be missing."
-    )

@@ -127,7 +127,7 @@ def _draw_steps(axes: Any, times: Any, values: Any, redraws: Any, budget: float)
     axes.set_ylim(0, 1.12 * max(budget, *values))
     start, end = dates.date2num(times[0]), dates.date2num(max(times))
     axes.set_xlim(start, max(end, start + 1 / 1440))  # a store of less than a minute has a width
-    locator = dates.AutoDateLocator(minticks=3, maxticks=7)
+    locator = dates.AutoDateLocator(minticks=2, maxticks=5)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, **_DATES))
     axes.yaxis.set_major_locator(_module("ticker").MaxNLocator(5, **_ROUND))

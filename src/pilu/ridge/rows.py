@@ -183,7 +183,11 @@ class RowSource:
         X, Y = self._array, self.Y
         assert Y is not None
         # A run of consecutive rows is read as a slice: no copy.
-        whole = len(rows) > 0 and rows[-1] - rows[0] + 1 == len(rows)
+        whole = (
+            len(rows) > 0
+            and rows[-1] - rows[0] + 1 == len(rows)
+            and bool((np.diff(rows) == 1).all())
+        )
         where: Any = slice(int(rows[0]), int(rows[-1]) + 1) if whole else rows
         x, y = (np.asarray(some[where], dtype=np.float64) for some in (X, Y))
         return x, y

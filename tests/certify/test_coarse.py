@@ -1,0 +1,135 @@
+"""Few digits, on the safe side: against the exact accountant, and against 50 digits."""
+
+import dataclasses
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pilu
+from pilu.accounting.coarse import CoarseCurve, two_digits_up, up_to_grid
+from pilu.accounting.composition import Spent
+from pilu.accounting.curves import GaussianCurve
+from pilu.certify.certificate import Certificate
+from pilu.certify.coarse import CoarseExact
+from pilu.exceptions import CertificateMismatch
+
+OPTIONS = {"n_unlearn_steps": 2, "delta": 1e-3}
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(50, 4))
+    return X, X @ rng.normal(size=4) + rng.normal(size=50)
+
+
+@pytest.fixture
+def model(rows):
+    return pilu.LangevinRidge(n_steps=40, noise=0.01).fit(*rows)
+
+
+@given(value=st.floats(1e-300, 1e300, allow_nan=False), per_octave=st.sampled_from([1, 2, 3, 8]))
+def test_the_next_point_of_the_grid(value, per_octave):
+    found = up_to_grid(value, per_octave)
+    with mpmath.workdps(50):
+        steps = mpmath.log(mpmath.mpf(found), 2) * per_octave
+        assert abs(steps - mpmath.nint(steps)) < 1e-9
+        assert value <= found <= value * 2 ** (1 / per_octave) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("error", [1e-15, 2e-15, 1.2345e-14, 9.99e-13, 1.0000000001e-15, 0.0])
+def test_two_digits_are_never_below(error):
+    found = two_digits_up(error)
+    assert error <= found <= 1.2 * error
+    assert float(f"{found:.1e}") == found
+
+
+@pytest.mark.parametrize("group", [[3], [5, 6, 7]])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_noise_is_the_next_eighth_of_an_octave(model, group, epsilon):
+    fine = model.quote([group], epsilon=epsilon, **OPTIONS).noise[0]
+    coarse = model.quote([group], epsilon=epsilon, accountant=CoarseExact(), **OPTIONS)
+    assert fine > 0
+    assert coarse.noise[0] == pytest.approx(2 ** (math.ceil(8 * math.log2(fine)) / 8), rel=1e-12)
+    assert coarse.epsilon[0] == epsilon
+    # by the accountant that rounds nothing, the stated epsilon is not below the truth
+    reached = model.certified_epsilon(group, noise=float(coarse.noise[0]), **OPTIONS)
+    assert 0.75 * epsilon <= reached <= epsilon
+
+
+def test_all_rows_are_quoted_as_each_of_them(model):
+    every = model.quote(accountant=CoarseExact(), **OPTIONS).noise
+    each = model.quote(range(50), accountant=CoarseExact(), **OPTIONS).noise
+    np.testing.assert_array_equal(every, each)
+
+
+def test_many_requests_stay_true_and_close(rows):
+    """Totals with coarse deltas are above those with all digits, and not by much."""
+    fine = pilu.LangevinRidge(n_steps=40, noise=0.01, random_state=0).fit(*rows)
+    coarse = pilu.LangevinRidge(n_steps=40, noise=0.01, random_state=0).fit(*rows)
+    for row in range(6):
+        a = fine.unlearn(row, **OPTIONS)
+        b = coarse.unlearn(row, accountant=CoarseExact(), **OPTIONS)
+        assert pilu.verify(b)["total_recomputed"]
+        assert b.total_epsilon == pytest.approx(row + 1)
+        assert a.total_epsilon <= b.total_epsilon
+        assert b.total_delta < 0.05
+
+
+def test_coarse_curves_chain_to_an_upper_bound():
+    """Five mu-GDP mechanisms compose to one of 5 mu along a line: the truth, to 50 digits."""
+    mu, total = 0.2, Spent()
+    for _ in range(5):
+        total = total.after(epsilon=1.0, delta=1e-3, curve=CoarseCurve(GaussianCurve(mu, 0.0)))
+    with mpmath.workdps(50):
+        m, eps = mpmath.mpf(5) * mpmath.mpf(mu), mpmath.mpf(total.epsilon)
+        truth = mpmath.ncdf(-eps / m + m / 2) - mpmath.exp(eps) * mpmath.ncdf(-eps / m - m / 2)
+    assert float(truth) <= total.delta <= 1e-3
+
+
+def test_what_is_kept_of_a_request_has_few_digits(model):
+    certificate = model.unlearn([3, 4], accountant=CoarseExact(), **OPTIONS)
+    assert certificate.accountant["coarse"] is True
+    assert certificate.epsilon == certificate.total_epsilon == 1.0
+    assert certificate.mu is None
+    for error in certificate.numerical_error.values():
+        assert float(f"{error:.1e}") == error
+    deltas = model._fitted.spent.record()["deltas"]
+    halves = [2 * math.log2(d) for d in deltas if 0 < d < 1 and d != OPTIONS["delta"]]
+    assert halves
+    np.testing.assert_allclose(halves, np.round(halves), atol=1e-6)
+
+
+def test_the_hash_of_the_evidence_cannot_be_tried(rows):
+    """Two private runs with one calibration have different hashes; a seeded run is repeatable."""
+    settings = {"n_steps": 40, "noise": 0.01}
+    private = [pilu.LangevinRidge(**settings).fit(*rows).unlearn(3, **OPTIONS) for _ in range(2)]
+    assert private[0].noise == private[1].noise
+    assert private[0].evidence_sha256 != private[1].evidence_sha256
+    seeded = [
+        pilu.LangevinRidge(**settings, random_state=1).fit(*rows).unlearn(3, **OPTIONS)
+        for _ in range(2)
+    ]
+    assert seeded[0].evidence_sha256 == seeded[1].evidence_sha256
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epsilon": 0.5, "epsilon_target": 0.5},
+        {"epsilon": 0.5},
+        {"epsilon": 0.9},
+        {"accountant": {"name": "exact", "direction": "both"}},
+        {"total_delta": 1e-4},
+        {"noise": 0.1},
+    ],
+)
+def test_altered_certificates_are_refused(model, changes):
+    certificate = model.unlearn(3, accountant=CoarseExact(), **OPTIONS)
+    assert pilu.verify(Certificate.from_json(certificate.to_json()))["epsilon_recomputed"]
+    with pytest.raises(CertificateMismatch):
+        pilu.verify(dataclasses.replace(certificate, **changes))
