@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("bench")
-    command = [sys.executable, "-m", "benchmarks", "--sizes", "toy", "toy-cyclic"]
+    command = [sys.executable, "-m", "benchmarks", "--sizes", "toy", "toy-cyclic", "toy-desk"]
     options = [
         "--repeats",
         "2",
@@ -95,6 +95,25 @@ def test_ratios_of_mini_batches_follow_from_the_raw_times(run):
     )
     expected = quote / ((before + after) / 2 * 40 / steps)
     assert rows["quote 10 rows, theorem"]["ratio"] == pytest.approx(expected)
+
+
+def test_every_row_of_the_desk_is_there(run):
+    _, record = run
+    desk = record["sizes"]["toy-desk"]
+    assert [row["work"].strip() for row in desk["rows"]] == [
+        "fit of a table",
+        "unlearn",
+        "quotes of 50 people",
+        "pilu --help",
+        "pilu ledger",
+    ]
+    times = desk["times"]
+    each = [
+        u / (e + b)
+        for u, e, b in zip(*(times[k] for k in ("unlearn", "eigh", "same bytes")), strict=True)
+    ]
+    rows = {row["work"]: row for row in desk["rows"]}
+    assert rows["unlearn"]["ratio"] == pytest.approx(sum(each) / 2)
 
 
 def test_unlearning_reads_its_batches_and_no_more(run):

@@ -6,6 +6,7 @@ import pyarrow.parquet
 import pytest
 
 from deletion.conftest import COLUMNS, N, P
+from pilu.deletion import arrow_tables
 from pilu.deletion import table as table_module
 from pilu.deletion.tables import Columns, open_table
 
@@ -52,21 +53,26 @@ def test_names_without_values(path):
     assert np.concatenate([places for places, _, _ in found]).tolist() == list(range(N))
 
 
-def test_only_the_row_groups_that_are_needed_are_read(parquet, monkeypatch):
+def test_only_the_row_groups_that_are_needed_are_read(parquet, rows, monkeypatch):
     table = open_table(parquet, COLUMNS)
-    read_groups = []
-    original = table._file.iter_batches
+    file, read_groups = table._file, []
 
     class Watched:
-        metadata = table._file.metadata
+        metadata = file.metadata
 
         def iter_batches(self, **options):
             read_groups.extend(options["row_groups"])
-            return original(**options)
+            return file.iter_batches(**options)
+
+        def read_row_group(self, group, **options):
+            read_groups.append(group)
+            return file.read_row_group(group, **options)
 
     table._file = Watched()
-    table.take(np.array([8, 50]))
-    assert read_groups == [1, 7]  # groups of seven rows
+    for limit in (2**30, 0):  # whole groups, and in batches
+        monkeypatch.setattr(arrow_tables, "_WHOLE_GROUP_BYTES", limit)
+        np.testing.assert_array_equal(table.take(np.array([8, 50])).X, rows[0][[8, 50]])
+    assert read_groups == [1, 7, 1, 7]  # groups of seven rows
 
 
 def test_a_matrix(tmp_path, rows):

@@ -159,7 +159,10 @@ def release(store: Store, out: Out, as_json: Json = False) -> None:
     with opened(store) as desk:
         record = desk.release(deliver)
     bound = record["certificate_sha256"] or "none: nobody was forgotten yet"
-    text = f"{out}: coefficients on a grid of {record['grid']:.3g}. Certificate: {bound}"
+    text = (
+        f"{out}: coefficients on a grid of {record['grid']:.3g}, "
+        f"{record['grid_rounding_units']:.2g} rounding units. Certificate: {bound}"
+    )
     say({name: record[name] for name in ("sha256", "certificate_sha256", "grid")}, text, as_json)
 
 

@@ -24,10 +24,8 @@ SCHEMA = "pilu.release/1"
 _BELOW = 2.0**-10  # of the least deviation of a direction
 
 
-def grid_below_noise(model: Model) -> float:
+def grid_below_noise(law: IterateLaw) -> float:
     """A power of two, about a thousandth of the deviation of the least noisy direction."""
-    law = model._fitted.law
-    assert isinstance(law, IterateLaw)  # a store has no mini-batches
     least = float(np.min(law.final_variances(law.spectrum.eigenvalues)))
     return 2.0 ** math.floor(math.log2(math.sqrt(least) * _BELOW))
 
@@ -39,7 +37,9 @@ def release_record(
 
     `certificate` is the last one, None before the first request.
     """
-    theta, grid = model._theta, grid_below_noise(model)
+    law = model._fitted.law
+    assert isinstance(law, IterateLaw)  # a store has no mini-batches
+    theta, grid = model._theta, grid_below_noise(law)
     held = sha256_of_parameters(theta)
     if certificate is not None and certificate.parameters_sha256 != held:
         raise StoreDamaged("the parameters are not those of the last certificate in the ledger.")
@@ -52,6 +52,7 @@ def release_record(
         "intercept": rounded[width].tolist() if len(rounded) > width else None,
         "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
         "grid": grid,
+        "grid_rounding_units": grid / (law.size * 2.0**-52),  # of parameters as large as the mean
         "parameters_sha256": held,
         "certificate_sha256": None if certificate is None else certificate.sha256,
     }
