@@ -19,7 +19,7 @@ ROOMS = [
     "report",
     "cli",
 ]
-FOUNDATION = {"_checks", "_extras", "_processes", "_progress", "exceptions"}
+FOUNDATION = {"_checks", "_digits", "_extras", "_processes", "_progress", "exceptions"}
 # `accounting` stands after `laws` in the house but knows nothing of ridge or data.
 PURE = {"accounting"}
 

@@ -8,7 +8,7 @@ PiluError
 |-- CertificateMismatch   a certificate disagrees with itself or with the model
 |-- LedgerMismatch        a log, a head or a proof disagrees with what was noted
 |-- BudgetSpent           a request would go past a store's budget; nothing was changed
-|-- DoneButNotCleared     a deletion is done, and files of the store before it are still there
+|-- DoneWithTrouble       a change is done, and something after it failed
 |-- StoreDamaged          a file of a store cannot be read or written; the message says which
 |-- DatasetUnavailable    a file could not be had; the message says what to run
 `-- MissingExtra          an optional dependency is not installed (an ImportError too)
@@ -19,7 +19,7 @@ __all__ = [
     "BudgetSpent",
     "CertificateMismatch",
     "DatasetUnavailable",
-    "DoneButNotCleared",
+    "DoneWithTrouble",
     "LedgerMismatch",
     "MissingExtra",
     "NoiseBelowPrecision",
@@ -62,8 +62,8 @@ class BudgetSpent(PiluError):
     """A request would go past what a store may spend; the message says how to redraw."""
 
 
-class DoneButNotCleared(PiluError):
-    """A deletion is done, but what the store held before could not be removed yet."""
+class DoneWithTrouble(PiluError):
+    """A change of a store is done, and something after it failed; the message says what."""
 
 
 class StoreDamaged(PiluError):

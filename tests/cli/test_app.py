@@ -232,7 +232,10 @@ def test_what_is_quoted_is_what_is_done(fitted):
             "fit people.parquet --target y --subject person --out store",
             "must be a new or empty folder",
         ),
-        ("verify people.parquet", "people.parquet must be a receipt, a certificate or a proof"),
+        (
+            "verify people.parquet",
+            "people.parquet must be a receipt, a release, a certificate or a proof",
+        ),
     ],
 )
 def test_errors_are_one_line_and_change_nothing(fitted, capfd, line, message):

@@ -13,11 +13,14 @@ import pytest
 
 from deletion.conftest import COLUMNS, N
 from pilu.accounting.composition import Spent
+from pilu.certify.certificate import Certificate
+from pilu.deletion import checking
 from pilu.deletion.checking import check_receipt, check_store
 from pilu.deletion.desk import Desk
 from pilu.deletion.merkle import Head
 from pilu.deletion.proofs import check_proof, proof_of_growth, proof_of_place
 from pilu.deletion.receipt import Receipt
+from pilu.deletion.release import check_release
 from pilu.deletion.tables import Columns
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, RowsChanged, StoreDamaged
 
@@ -43,7 +46,7 @@ def test_a_receipt_is_recomputed_and_found_in_the_log(desk, receipts, parquet):
         assert checks["epsilon_recomputed"]
         assert checks["in_the_log_of_its_head"]
         assert checks["in_the_log_of_the_store"]
-        assert checks["inputs_checked_against_data"]
+        assert checks["inputs_checked_against_data"] == (receipt.certificate.method != "redraw")
     assert [receipt.place for receipt in receipts] == [1, 2, 3, 4]
 
 
@@ -186,11 +189,21 @@ def tree(level):
     [
         (lambda s, e: s["model"].update(spent=Spent().record()), "running total"),
         (lambda s, e: s["model"].update(certificates=[]), "other certificates"),
-        (lambda s, e: e[4]["certificate"].update(rows=[0, 1, 2]), "rows"),
+        (lambda s, e: e[4]["certificate"].update(rows=[0, 1, 2]), "other certificates"),
         (lambda s, e: e[1].update(store="0" * 32), "another store's"),
+        (lambda s, e: s.update(budget=[100.0, 0.5]), "settings"),
+        (lambda s, e: (s.update(budget=[1, 0.5]), e[0].update(budget=[1, 0.5])), "does not follow"),
+        (lambda s, e: s.update(n_rows=61), "settings"),
+        (lambda s, e: s["model"].update(step_size=1e-3), "settings"),
+        (lambda s, e: s["model"].update(private=False), "settings"),
+        (lambda s, e: s["model"]["schedule"].__setitem__(0, [50, 5.0]), "schedule"),
+        (lambda s, e: e[2]["certificate"]["schedule"].__setitem__(1, [1, 9.0]), "does not follow"),
+        (lambda s, e: e[1].update(kind="redraw"), "does not say"),
+        (lambda s, e: e[1].update(subjects=[]), "does not say"),
+        (lambda s, e: e[0].update(kind="release"), "begin with a fit"),
         (lambda s, e: e[4]["certificate"].update(parameters_sha256="0" * 64), "parameters"),
         (lambda s, e: e[2]["certificate"].update(conditional_on=[]), "schedule|scope"),
-        (lambda s, e: e[4]["certificate"].update(total_epsilon=0.5), "running total|scope"),
+        (lambda s, e: e[4]["certificate"].update(total_epsilon=0.5), "does not follow"),
     ],
 )
 def test_a_store_that_was_rewritten_contradicts_itself(desk, receipts, tmp_path, change, complaint):
@@ -202,6 +215,67 @@ def test_a_store_that_was_rewritten_contradicts_itself(desk, receipts, tmp_path,
             check_store(again.store)
         with pytest.raises(LedgerMismatch, match="it was rewritten"), again.log() as log:
             log.growth_from(noted)
+
+
+def test_a_strange_file_in_the_folder(desk, tmp_path):
+    (tmp_path / "store" / "copy.npy").write_bytes(b"old")
+    with pytest.raises(StoreDamaged, match=r"copy\.npy is none of its files"):
+        check_store(desk.store)
+
+
+def test_a_digest_that_was_put_back(desk, receipts, tmp_path):
+    """Somebody writes the digests anew, and every hash up to the head."""
+    desk.close()
+    store = tmp_path / "store"
+    (folder,) = store.glob("arrays-*")
+    digests = np.load(folder / "digests.npy")
+    digests[9] = 7
+    np.save(folder / "digests.npy", digests)
+    sha256 = hashlib.sha256((folder / "digests.npy").read_bytes()).hexdigest()
+    edited(store, lambda s, e: s["arrays"].update(digests=sha256))
+    with Desk.open(store) as again, pytest.raises(StoreDamaged, match="rows that are left"):
+        check_store(again.store)
+
+
+def test_evidence_of_other_rows_is_noticed(desk, receipts, parquet):
+    """Evidence that is consistent in itself, but not that of the rows."""
+    receipt = receipts[0]
+    evidence = json.loads(receipt.to_json())["evidence"]
+    evidence["directions"] = [[0.5 * x, 0.5 * s, n] for x, s, n in evidence["directions"]]
+    text = json.dumps(evidence, sort_keys=True, separators=(",", ":"))
+    forged = {**receipt.entry["certificate"]}
+    forged["evidence_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    wrong = dataclasses.replace(
+        receipt, evidence=evidence, entry={**receipt.entry, "certificate": forged}
+    )
+    with pytest.raises(CertificateMismatch, match="evidence is not that of the rows"):
+        checking._check_against_data(wrong, desk.store.read(), parquet)
+
+
+def test_what_is_said_twice_is_refused(receipts):
+    text = receipts[0].to_json()
+    twice = text.replace('"place": 1', '"place": 0,\n "place": 1')
+    assert twice != text
+    with pytest.raises(CertificateMismatch):
+        Receipt.from_json(twice)
+    certificate = receipts[0].certificate.to_json()
+    with pytest.raises(CertificateMismatch, match="twice"):
+        Certificate.from_json(certificate.replace('"epsilon":', '"epsilon":0.1,"epsilon":', 1))
+
+
+def test_coefficients_are_bound_to_the_log(desk, receipts, parquet, tmp_path):
+    record = json.loads(json.dumps(desk.release()))
+    with desk.log() as log:
+        assert all(check_release(record, log.entries()).values())
+    other = {**record, "intercept": [0.0]}
+    with pytest.raises(CertificateMismatch, match="do not have the hash"):
+        check_release(other, None)
+    with (
+        Desk.create(tmp_path / "second", parquet, COLUMNS, n_steps=50, noise=0.01) as second,
+        second.log() as log,
+        pytest.raises(CertificateMismatch, match="not released by this store"),
+    ):
+        check_release(record, log.entries())
 
 
 def test_proofs_are_checked_without_the_store(desk, receipts):

@@ -132,7 +132,7 @@ def test_a_csv_that_changes_its_kind_half_way(tmp_path):
     path = tmp_path / "mixed.csv"
     lines = ["f0,y,row_id,person"] + [f"{k},{k},{k},{k}" for k in range(200_000)] + ["a,1,x,y"]
     path.write_text("\n".join(lines))
-    with pytest.raises(ValueError, match=r"features must be numeric.* Mend the row"):
+    with pytest.raises(ValueError, match=r"features and target must be numeric.* Mend the row"):
         list(open_table(path, COLUMNS).batches())
 
 

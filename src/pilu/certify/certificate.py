@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from pilu.exceptions import CertificateMismatch
 
-__all__ = ["SCHEMA", "Certificate", "library_versions", "sha256_of", "sha256_of_parameters"]
+__all__ = [
+    "SCHEMA",
+    "Certificate",
+    "library_versions",
+    "sha256_of",
+    "sha256_of_parameters",
+    "strict_json",
+]
 
 SCHEMA = "pilu.certificate/1"
 
@@ -115,7 +122,7 @@ class Certificate:
     def from_json(cls, text: str) -> "Certificate":
         """Read what `to_json` wrote; anything else raises `CertificateMismatch`."""
         try:
-            record = json.loads(text, parse_constant=_refuse_constant)
+            record = strict_json(text)
         except ValueError as error:
             raise CertificateMismatch(f"the certificate is not valid JSON: {error}.") from None
         names = {f.name for f in fields(cls)}
@@ -150,6 +157,14 @@ class Certificate:
                 "It belongs to another certificate or was altered."
             )
         return replace(self, evidence=evidence)
+
+
+def strict_json(text: str) -> Any:
+    """JSON that says everything once, in numbers that are numbers; a `ValueError` otherwise."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once_each)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def sha256_of(record: Any) -> str:
@@ -196,6 +211,13 @@ def _thawed(value: Any) -> Any:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number a certificate can hold")
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands in it twice")
+    return found
 
 
 def _check_types(record: dict[str, Any]) -> None:

@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from pilu._digits import up
+
 __all__ = ["FACTS_OF_BATCHES", "LIMITS", "scope_of_langevin", "scope_of_redraw"]
 
 # Of mini-batches: whether learning came to any of the rows' batches, whether unlearning came to all
@@ -67,23 +69,23 @@ def scope_of_langevin(
         reverse_delta = None
     if conditional:
         words = [
-            f"For every set S of parameters, P(S) <= e^{total_epsilon:.6g} Q(S) + {total_delta:.6g}"
-            ": P is the law of the released parameters, Q that of the same learning and "
-            "unlearning runs without these rows and without all rows forgotten since the last "
-            "redraw.",
-            f"The smaller epsilon = {epsilon:.6g} and delta = {delta:.6g} are conditional: they "
-            "compare two runs that both lack the rows forgotten earlier, and are not a promise "
-            "about the released parameters by themselves.",
+            "For every set S of parameters, "
+            f"P(S) <= e^{up(total_epsilon, 6)} Q(S) + {up(total_delta, 6)}: P is the law of the "
+            "released parameters, Q that of the same learning and unlearning runs without these "
+            "rows and without all rows forgotten since the last redraw.",
+            f"The smaller epsilon = {up(epsilon, 6)} and delta = {up(delta, 6)} are conditional: "
+            "they compare two runs that both lack the rows forgotten earlier, and are not a "
+            "promise about the released parameters by themselves.",
         ]
     else:
         words = [
-            f"For every set S of parameters, P(S) <= e^{epsilon:.6g} Q(S) + {delta:.6g}: P is the "
-            "law of the released parameters, Q that of the same learning and unlearning run on "
-            "the data without the rows (self-referenced unlearning, Definition 1).",
+            f"For every set S of parameters, P(S) <= e^{up(epsilon, 6)} Q(S) + {up(delta, 6)}: "
+            "P is the law of the released parameters, Q that of the same learning and unlearning "
+            "run on the data without the rows (self-referenced unlearning, Definition 1).",
         ]
         if reverse_delta is not None:
             words.append(
-                f"The other way round, Q(S) <= e^{epsilon:.6g} P(S) + {reverse_delta:.6g}."
+                f"The other way round, Q(S) <= e^{up(epsilon, 6)} P(S) + {up(reverse_delta, 6)}."
             )
     return {
         "reference": "the same learning and unlearning run without the rows",

@@ -1,7 +1,8 @@
 """Recompute a certificate from its own evidence, with `pilu.accounting` alone."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from pilu.certify.certificate import SCHEMA, Certificate, sha256_of
 from pilu.certify.scope import FACTS_OF_BATCHES, scope_of_langevin, scope_of_redraw
 from pilu.exceptions import CertificateMismatch
 
-__all__ = ["verify"]
+__all__ = ["curve_of", "verify"]
 
 _TOLERANCE = 1e-9
 
@@ -157,18 +158,7 @@ def _recompute_theorem(c: Certificate) -> tuple[float, Spent]:
 
 def _recompute_exact(c: Certificate) -> tuple[float, Spent]:
     evidence = c.evidence or {}
-    numbers = np.array(evidence["directions"], dtype=np.float64)
-    _require(numbers.ndim == 2 and numbers.shape[1] == 3, "the evidence is out of range")
-    pair = GaussianPair(*numbers.T)
-    log_tail = evidence["log_tail"]
-    error = float(evidence["epsilon_error"])
-    _require(0 <= error < math.inf, "the evidence is out of range")
-    curve = PrivacyCurve(
-        pair,
-        c.accountant["direction"] == "both",
-        error,
-        -math.inf if log_tail is None else float(log_tail),
-    )
+    curve = curve_of(evidence, both=c.accountant["direction"] == "both")
     recomputed = curve.epsilon(c.delta)
     coarse = c.accountant.get("coarse") is True  # the epsilon asked for is stated, reached or less
     # A calibrated noise certifies the target itself, a hair above the least epsilon.
@@ -178,6 +168,18 @@ def _recompute_exact(c: Certificate) -> tuple[float, Spent]:
     forward = CoarseCurve(curve.forward()) if coarse else curve.forward()
     total = _prior(c).after(epsilon=c.epsilon, delta=c.delta, curve=forward)
     return (c.epsilon if close else recomputed), total
+
+
+def curve_of(evidence: Mapping[str, Any], *, both: bool = False) -> PrivacyCurve:
+    """The privacy curve that the exact accountant's evidence speaks of."""
+    numbers = np.array(evidence["directions"], dtype=np.float64)
+    log_tail, error = evidence["log_tail"], float(evidence["epsilon_error"])
+    _require(
+        numbers.ndim == 2 and numbers.shape[1] == 3 and 0 <= error < math.inf,
+        "the evidence is out of range",
+    )
+    tail = -math.inf if log_tail is None else float(log_tail)
+    return PrivacyCurve(GaussianPair(*numbers.T), both, error, tail)
 
 
 def _prior(c: Certificate) -> Spent:

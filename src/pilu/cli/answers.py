@@ -7,7 +7,13 @@ from typing import Any
 
 import typer
 
+from pilu._digits import down, up
+
 __all__ = ["entry_in_words", "left_in_words", "say", "say_checks", "table_text"]
+
+
+# These may be false and are no failure; whatever else is false was not looked at.
+_FACTS = ("noise_is_private", "unconditional")
 
 
 def say(record: Any, text: str, as_json: bool) -> None:
@@ -16,12 +22,13 @@ def say(record: Any, text: str, as_json: bool) -> None:
 
 
 def say_checks(what: Any, checks: Mapping[str, bool], as_json: bool) -> None:
-    """What was found true, and what was not looked at."""
+    """What was found true or not, and, behind a dash, what was not looked at."""
     lines = [
-        f"  {'yes' if good else 'no, or not looked at'}: {name.replace('_', ' ')}"
+        f"  {'yes' if good else 'no ' if name in _FACTS else '-  '}  {name.replace('_', ' ')}"
         for name, good in checks.items()
     ]
-    say(dict(checks), "\n".join([f"{what} holds.", *lines]), as_json)
+    text = "\n".join([f"{what} holds (-: not looked at).", *lines])
+    say(dict(checks), text, as_json)
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -48,7 +55,7 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def left_in_words(left: tuple[float, float]) -> str:
     """What is left of the budget."""
-    return f"Left of the budget: epsilon {left[0]:.4g}, delta {left[1]:.3g}"
+    return f"Left of the budget: epsilon {down(left[0])}, delta {down(left[1])}"
 
 
 def entry_in_words(entry: Mapping[str, Any]) -> str:
@@ -64,5 +71,5 @@ def entry_in_words(entry: Mapping[str, Any]) -> str:
     people = len(entry["subjects"])
     return (
         f"{kind}: {people} person(s), {len(found['rows'])} row(s) by {found['method']}, epsilon "
-        f"{found['epsilon']:.4g}, total {found['total_epsilon']:.4g} at {found['total_delta']:.3g}"
+        f"{up(found['epsilon'])}, total {up(found['total_epsilon'])} at {up(found['total_delta'])}"
     )

@@ -10,7 +10,7 @@ import typer
 
 from pilu.cli import records, requests
 from pilu.cli.demo import demo
-from pilu.cli.errors import in_one_line
+from pilu.cli.errors import in_one_line, show_tracebacks
 
 __all__ = ["app"]
 
@@ -49,3 +49,4 @@ def options(
     debug: Annotated[bool, typer.Option(help="Show the whole traceback of an error.")] = False,
 ) -> None:
     """Options before a command."""
+    show_tracebacks(debug)

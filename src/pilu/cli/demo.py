@@ -1,5 +1,6 @@
 """The whole path on bundled data: what `make demo` runs."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -41,9 +42,9 @@ def demo(
         "redraw {store} --receipt {out}/redraw.json",
     )
     for step in steps:
-        line = step.format(out=out, store=store)
-        typer.secho(f"\n$ pilu {line}", bold=True)
-        app(line.split(), standalone_mode=False)
+        words = [word.format(out=out, store=store) for word in step.split()]
+        typer.secho(f"\n$ pilu {shlex.join(words)}", bold=True)
+        app(words, standalone_mode=False)
     typer.echo(f"\nOpen {out / 'report.html'} in a browser.")
 
 

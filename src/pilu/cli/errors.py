@@ -3,20 +3,23 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pilu.exceptions import BudgetSpent, DoneButNotCleared, PiluError
+from pilu.exceptions import BudgetSpent, DoneWithTrouble, PiluError
 
 if TYPE_CHECKING:
     from pilu.deletion.desk import Desk
 
-__all__ = ["BUDGET_SPENT", "WRONG_INPUT", "in_one_line", "opened"]
+__all__ = ["BUDGET_SPENT", "WRONG_INPUT", "in_one_line", "opened", "show_tracebacks"]
+
+_debug: ContextVar[bool] = ContextVar("debug", default=False)
 
 WRONG_INPUT = 2  # or a file that is not what it should be; nothing was changed
 BUDGET_SPENT = 3  # nothing was changed either
-NOT_CLEARED = 4  # it is done, but files of the store before are still there
+WITH_TROUBLE = 4  # it is done, and something after it failed
 INTERRUPTED = 130
 
 
@@ -28,7 +31,7 @@ def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(*given, **options)
         except (PiluError, ValueError, OSError, ArithmeticError) as error:
-            if "--debug" in sys.argv:
+            if _debug.get():
                 raise
             _complain(" ".join(str(error).split()))
             raise SystemExit(_code(error)) from None
@@ -37,6 +40,11 @@ def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
             raise SystemExit(INTERRUPTED) from None
 
     return quiet
+
+
+def show_tracebacks(wanted: bool) -> None:
+    """What `--debug` says."""
+    _debug.set(wanted)
 
 
 @contextmanager
@@ -55,6 +63,6 @@ def _complain(text: str) -> None:
 
 
 def _code(error: Exception) -> int:
-    if isinstance(error, DoneButNotCleared):
-        return NOT_CLEARED
+    if isinstance(error, DoneWithTrouble):
+        return WITH_TROUBLE
     return BUDGET_SPENT if isinstance(error, BudgetSpent) else WRONG_INPUT

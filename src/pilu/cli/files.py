@@ -1,42 +1,93 @@
-"""Files that commands write: outside of the store, and never over another one."""
+"""Files that commands write: outside of the store, under their names when they are whole."""
 
-import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from pilu.exceptions import DoneButNotCleared
+from pilu.exceptions import DoneWithTrouble
 
-__all__ = ["check_outside", "new_receipt", "read_text", "void_unless_done"]
-
-
-def new_receipt(given: Path | None, store: Path) -> Path:
-    """Where a receipt will be written."""
-    path = given or Path(f"receipt-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json")
-    check_outside("receipt", path, store)
-    if path.exists():
-        raise ValueError(f"receipt must be a new file, got {path}, which is there already.")
-    if not path.parent.is_dir():
-        raise ValueError(f"receipt must be in a folder that is there, got {path}.")
-    return path
+__all__ = ["ReceiptFile", "check_output", "read_text", "write_whole"]
 
 
-def check_outside(name: str, path: Path, store: Path) -> None:
-    """Refuse to write into the store."""
-    if store.resolve() in [path.resolve(), *path.resolve().parents]:
+class ReceiptFile:
+    """A receipt, written before the change it speaks of and given its name when that is done.
+
+    Killed in between, `.NAME.part` is left: `pilu verify` against the store tells whether the
+    change was done.
+    """
+
+    def __init__(self, given: Path | None, store: Path, private_key: Path | None) -> None:
+        self.path = given or Path(f"receipt-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json")
+        self._part = self.path.with_name(f".{self.path.name}.part")
+        self._private_key, self._is_ours = private_key, False
+        check_output("receipt", self.path, store)
+        for path in (self.path, self._part):
+            if path.exists():
+                raise ValueError(f"receipt must be a new file, got {path}, which is there already.")
+        if private_key is not None:
+            from pilu.deletion.signing import check_private_key
+
+            check_private_key(private_key)  # before the work is done
+
+    def delivered_by(self, change: Callable[..., Any], **options: Any) -> Any:
+        """Make a change that hands its receipt to `deliver`; what it returns."""
+        try:
+            found = change(deliver=self._write, **options)
+        except DoneWithTrouble:
+            self._give_name()
+            raise
+        except BaseException:
+            if self._is_ours:
+                self._part.unlink(missing_ok=True)
+            raise
+        self._give_name()
+        return found
+
+    def _write(self, receipt: Any) -> None:
+        from pilu.deletion.arrays import write_new
+        from pilu.deletion.signing import sign
+
+        if self._private_key is not None:
+            receipt = receipt.signed(sign(receipt, self._private_key))
+        write_new(self._part, receipt.to_json().encode())
+        self._is_ours = True
+
+    def _give_name(self) -> None:
+        if not self._is_ours:  # nobody was to be forgotten
+            return
+        try:
+            os.link(self._part, self.path)  # never over another file
+            self._part.unlink()
+        except OSError as error:
+            raise DoneWithTrouble(
+                f"the change is done, but its receipt could not be called {self.path}: "
+                f"{error.strerror}. It is in {self._part}."
+            ) from None
+
+
+def check_output(name: str, path: Path, store: Path, *, inputs: tuple[Path, ...] = ()) -> None:
+    """Refuse to write into the store, over an input, or where there is no folder."""
+    whole = path.resolve()
+    if store.resolve() in [whole, *whole.parents]:
         raise ValueError(f"{name} must be outside of the store, got {path}.")
+    if whole in [given.resolve() for given in inputs]:
+        raise ValueError(f"{name} must be another file than what is read, got {path} for both.")
+    if path.is_dir():
+        raise ValueError(f"{name} must be a file, got the folder {path}.")
+    if not path.parent.is_dir():
+        raise ValueError(f"{name} must be in a folder that is there, got {path}.")
 
 
-@contextlib.contextmanager
-def void_unless_done(path: Path) -> Iterator[None]:
-    """Take a receipt back if what it speaks of did not come to its end."""
+def write_whole(path: Path, text: str) -> None:
+    """A file that is there as a whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
     try:
-        yield
-    except DoneButNotCleared:
-        raise
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def read_text(path: Path, what: str) -> str:
@@ -45,3 +96,5 @@ def read_text(path: Path, what: str) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ValueError(f"{path} must be {what}: it is no text.") from None
+    except OSError as error:
+        raise ValueError(f"{path} must be {what}: {error.strerror}.") from None

@@ -12,6 +12,7 @@ __all__ = [
     "Json",
     "Out",
     "Receipt",
+    "Recollect",
     "RedrawIfNeeded",
     "Sign",
     "Steps",
@@ -32,6 +33,10 @@ Steps = Annotated[int, typer.Option("--steps", help="Noisy steps on the rows tha
 RedrawIfNeeded = Annotated[bool, typer.Option(help="Redraw where the budget would not do.")]
 EmptyClasses = Annotated[
     bool, typer.Option(help="Keep the name of a class that loses its last row.")
+]
+Recollect = Annotated[
+    bool,
+    typer.Option(help="Sum the statistics anew from the table: no rounding of the past is left."),
 ]
 Receipt = Annotated[
     Path | None,

@@ -8,8 +8,11 @@ import typer
 
 from pilu.cli.answers import entry_in_words, say, say_checks, table_text
 from pilu.cli.errors import opened
-from pilu.cli.files import check_outside, read_text
+from pilu.cli.files import check_output, read_text, write_whole
 from pilu.cli.options import Json, Out, Store, TableNow
+from pilu.exceptions import CertificateMismatch, LedgerMismatch
+
+_FILES = "a receipt, a release, a certificate or a proof"
 
 __all__ = ["keygen", "ledger", "predict", "release", "report", "table", "verify"]
 
@@ -25,18 +28,18 @@ def ledger(
     as_json: Json = False,
 ) -> None:
     """What was done, and whether the log has only grown since a noted head."""
-    from pilu.deletion.ledger import Ledger
+    from pilu.deletion.ledger import Ledger, check_is_store
     from pilu.deletion.merkle import Head
     from pilu.deletion.proofs import proof_of_growth, proof_of_place
 
-    path = store / "ledger.sqlite"
-    if not path.is_file():
-        raise ValueError(f"{store} must be a store, got a folder without ledger.sqlite.")
+    check_is_store(store)
+    if entry is not None and proof is None:
+        raise ValueError("entry must come with --proof FILE.")
     if proof is not None:
-        check_outside("proof", proof, store)
+        check_output("proof", proof, store)
         if (since is None) == (entry is None):
             raise ValueError("proof must be of one thing: give --since or --entry.")
-    log = Ledger(path)
+    log = Ledger(store / "ledger.sqlite")
     try:
         with log.reading():
             noted = None if since is None else Head.parse(since)
@@ -49,7 +52,7 @@ def ledger(
                     if noted is None
                     else proof_of_growth(log, noted)
                 )
-                proof.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+                write_whole(proof, json.dumps(made, indent=1) + "\n")
     finally:
         log.close()
     lines = [(str(k), found["time"], entry_in_words(found)) for k, found in enumerate(entries)]
@@ -60,7 +63,7 @@ def ledger(
 
 
 def verify(
-    what: Annotated[Path, typer.Argument(help="A store, a receipt, a certificate or a proof.")],
+    what: Annotated[Path, typer.Argument(help=f"A store, {_FILES}.")],
     store: Annotated[Path | None, typer.Option(help="The store that a receipt is from.")] = None,
     table: TableNow = None,
     since: Annotated[str | None, typer.Option(help="A head noted before.")] = None,
@@ -82,28 +85,48 @@ def verify(
         return
     if since is not None:
         raise ValueError("since must be given with a store, got it with a file.")
-    text = read_text(what, "a receipt, a certificate or a proof")
-    schema = _schema_of(what, text)
-    if schema.startswith("pilu.proof"):
-        from pilu.deletion.proofs import check_proof
-
-        found = check_proof(json.loads(text))
-        say(found, f"{what} holds.\n{found['says']}", as_json)
-    elif schema.startswith("pilu.receipt"):
-        say_checks(what, _verified_receipt(text, store, table, public_key), as_json)
-    else:
-        if store is not None or table is not None or public_key is not None:
-            raise ValueError(f"{what} must be a receipt to be checked against anything else.")
-        say_checks(what, _verified_certificate(what, text), as_json)
-
-
-def _schema_of(path: Path, text: str) -> str:
+    text = read_text(what, _FILES)
+    record = _record_of(what, text)
+    schema = str(record["schema"])
     try:
-        return str(json.loads(text)["schema"])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise ValueError(
-            f"{path} must be a receipt, a certificate or a proof, got other text."
-        ) from None
+        if schema.startswith("pilu.receipt"):
+            say_checks(what, _verified_receipt(text, store, table, public_key), as_json)
+        elif table is not None or public_key is not None:
+            raise ValueError(f"{what} must be a receipt to be checked against table or key.")
+        elif schema.startswith("pilu.release"):
+            say_checks(what, _verified_release(record, store), as_json)
+        elif store is not None:
+            raise ValueError(f"{what} must be a receipt or a release to be looked for in a store.")
+        elif schema.startswith("pilu.proof"):
+            from pilu.deletion.proofs import check_proof
+
+            found = check_proof(record)
+            say(found, f"{what} holds.\n{found['says']}", as_json)
+        else:
+            say_checks(what, _verified_certificate(what, text), as_json)
+    except (CertificateMismatch, LedgerMismatch) as error:
+        raise type(error)(f"{what}: {error}") from None
+
+
+def _record_of(path: Path, text: str) -> dict[str, Any]:
+    from pilu.certify.certificate import strict_json
+
+    try:
+        record: dict[str, Any] = strict_json(text)
+        record["schema"]
+    except (ValueError, TypeError, KeyError) as error:
+        reason = str(error) if isinstance(error, ValueError) else "other text"
+        raise ValueError(f"{path} must be {_FILES}, got {reason}.") from None
+    return record
+
+
+def _verified_release(record: dict[str, Any], folder: Path | None) -> dict[str, bool]:
+    from pilu.deletion.release import check_release
+
+    if folder is None:
+        return check_release(record, None)
+    with opened(folder) as desk, desk.log() as log:
+        return check_release(record, log.entries())
 
 
 def _verified_receipt(
@@ -151,12 +174,12 @@ def keygen(
 
 def release(store: Store, out: Out, as_json: Json = False) -> None:
     """Coefficients only, rounded to a grid well below the noise, bound to the last certificate."""
-    check_outside("out", out, store)
 
     def deliver(record: dict[str, Any]) -> None:
-        out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_whole(out, json.dumps(record, indent=1) + "\n")
 
     with opened(store) as desk:
+        check_output("out", out, store, inputs=(desk.table(),))
         record = desk.release(deliver)
     bound = record["certificate_sha256"] or "none: nobody was forgotten yet"
     text = (
@@ -175,10 +198,8 @@ def predict(
     """Predictions for new rows, as CSV."""
     from pilu.deletion.predicting import predict_table
 
-    check_outside("out", out, store)
-    if out.resolve() == rows.resolve():
-        raise ValueError(f"out must be another file than rows, got {out} for both.")
     with opened(store) as desk:
+        check_output("out", out, store, inputs=(rows, desk.table()))
         n = predict_table(desk.store.read(), rows, out)
     say({"out": str(out), "n_rows": n}, f"{out}: {n:,} predictions", as_json)
 
@@ -192,19 +213,20 @@ def table(
     as_json: Json = False,
 ) -> None:
     """Which rows of forgotten people are still in your table; a table without them."""
-    from pilu.deletion.rewriting import rewrite_without, still_in_table
+    from pilu.deletion.rewriting import rewrite_without_forgotten, still_in_table
 
     with opened(store) as desk:
-        moment = desk.store.read()
-        found = still_in_table(moment, desk.store.key, table)
-    path = Path(table or moment.state["table"])
+        moment, key, path = desk.store.read(), desk.store.key, desk.table(table)
+    found = still_in_table(moment, key, path)
     shown = ", ".join(map(str, found[:12].tolist())) + (", ..." if len(found) > 12 else "")
     text = f"{path}: {len(found):,} row(s) of forgotten people are still in it"
     text += f": {shown}" if len(found) else "."
     if rewrite is not None:
-        check_outside("rewrite", rewrite, store)
-        text += f"\n{rewrite}: {rewrite_without(path, found, rewrite):,} rows without them"
-    say({"table": str(path), "rows": found.tolist(), "rewritten": str(rewrite)}, text, as_json)
+        check_output("rewrite", rewrite, store)
+        n_left = rewrite_without_forgotten(moment, key, path, rewrite)
+        text += f"\n{rewrite}: {n_left:,} rows without them"
+    rewritten = None if rewrite is None else str(rewrite)
+    say({"table": str(path), "rows": found.tolist(), "rewritten": rewritten}, text, as_json)
 
 
 def report(
@@ -217,8 +239,8 @@ def report(
     from pilu.cli.reporting import contents_of
     from pilu.report.page import render
 
-    check_outside("out", out, store)
     with opened(store) as desk:
+        check_output("out", out, store, inputs=(desk.table(table),))
         page = render(contents_of(desk, table, people))
-    out.write_text(page, encoding="utf-8")
+    write_whole(out, page)
     typer.echo(f"{out}: open it in a browser")

@@ -16,13 +16,11 @@ __all__ = ["contents_of"]
 def contents_of(desk: Desk, table: Path | None, people: int) -> Contents:
     """All that the page shows; without the table, all but the costs."""
     store = desk.store
-    with desk.log() as log:
-        head = str(log.head)
     moment = store.read()
     state, chain = moment.state, moment.model._fitted.chain
     still, costs = None, None
-    path = Path(table or state["table"])
-    if path.is_file():
+    path = desk.table(table)
+    if table is not None or path.is_file():  # one that is named must be there
         still = len(still_in_table(moment, store.key, path))
         found = price_everybody(store, path, at_most=people)
         costs = Costs(
@@ -53,7 +51,7 @@ def contents_of(desk: Desk, table: Path | None, people: int) -> Contents:
         budget=(float(state["budget"][0]), float(state["budget"][1])),
         spent=tuple(state["model"]["spent"]["total"]),
         entries=[record for _, record in moment.entries],
-        head=head,
+        head=str(moment.head),
         pending=pending(moment.entries),
         still_in_table=still,
         costs=costs,

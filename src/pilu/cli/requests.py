@@ -1,22 +1,26 @@
 """Commands that learn, quote and forget."""
 
 import csv
+import io
 import json
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pilu._digits import near, up
 from pilu.cli.answers import left_in_words, say, table_text
 from pilu.cli.errors import opened
-from pilu.cli.files import check_outside, new_receipt, void_unless_done
+from pilu.cli.files import ReceiptFile, check_output, write_whole
 from pilu.cli.options import (
     Delta,
     EmptyClasses,
     Epsilon,
     Json,
     Receipt,
+    Recollect,
     RedrawIfNeeded,
     Sign,
     Steps,
@@ -24,6 +28,7 @@ from pilu.cli.options import (
     Subject,
     TableNow,
 )
+from pilu.exceptions import DoneWithTrouble
 
 if TYPE_CHECKING:
     from pilu.deletion.costs import Prices
@@ -90,11 +95,13 @@ def quote(
 
     if bool(subject) == everybody:
         raise ValueError("either --subject or --all must be given.")
+    if out is not None and not everybody:
+        raise ValueError("out must come with --all, got it with --subject.")
     with opened(store) as desk:
         options: Any = {"epsilon": epsilon, "delta": delta, "n_unlearn_steps": steps}
         if everybody:
             if out is not None:
-                check_outside("out", out, store)
+                check_output("out", out, store, inputs=(desk.table(table),))
             _say_prices(price_everybody(desk.store, table, **options), desk, out, as_json)
             return
         found, left = desk.quote(subject or [], table, **options), desk.left()
@@ -107,7 +114,7 @@ def quote(
     text = table_text(
         ("subject", "rows", "noise", "epsilon"),
         [
-            (line["subject"], str(line["rows"]), f"{line['noise']:.4g}", f"{line['epsilon']:.4g}")
+            (line["subject"], str(line["rows"]), near(line["noise"]), up(line["epsilon"]))
             for line in lines
         ],
     )
@@ -123,8 +130,9 @@ def _say_prices(found: "Prices", desk: "Desk", out: Path | None, as_json: bool) 
 
     lines = list(zip(found.names, found.rows.tolist(), found.noise.tolist(), strict=True))
     if out is not None:
-        with out.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([("subject", "rows", "noise"), *lines])
+        file = io.StringIO()
+        csv.writer(file, lineterminator="\n").writerows([("subject", "rows", "noise"), *lines])
+        write_whole(out, file.getvalue())
     left = desk.left()
     record = {
         "epsilon": found.epsilon,
@@ -136,11 +144,11 @@ def _say_prices(found: "Prices", desk: "Desk", out: Path | None, as_json: bool) 
     dearest = sorted(lines, key=lambda line: -line[2])[:_DEAREST]
     least, median, most = np.quantile(found.noise, (0.0, 0.5, 1.0))
     text = (
-        f"{len(lines):,} people at epsilon {found.epsilon:g}, delta {found.delta:.3g}: noise "
-        f"{least:.4g} to {most:.4g}, median {median:.4g}. The dearest:\n"
+        f"{len(lines):,} people at epsilon {up(found.epsilon)}, delta {up(found.delta)}: noise "
+        f"{near(least)} to {near(most)}, median {near(median)}. The dearest:\n"
         + table_text(
             ("subject", "rows", "noise"),
-            [(name, str(rows), f"{noise:.4g}") for name, rows, noise in dearest],
+            [(name, str(rows), near(noise)) for name, rows, noise in dearest],
         )
         + f"\n{left_in_words(left)}"
         + (f"\nAll of them: {out}" if out is not None else "")
@@ -157,27 +165,28 @@ def unlearn(
     method: Annotated[str, typer.Option(help="langevin, or redraw.")] = "langevin",
     redraw_if_needed: RedrawIfNeeded = False,
     keep_empty_classes: EmptyClasses = False,
+    recollect: Recollect = False,
     table: TableNow = None,
     receipt: Receipt = None,
     sign: Sign = None,
     as_json: Json = False,
 ) -> None:
     """Forget all rows of a person, now, and hand over a certificate."""
-    path = new_receipt(receipt, store)
+    file = ReceiptFile(receipt, store, sign)
     with opened(store) as desk:
-        with void_unless_done(path):
-            found = desk.unlearn(
-                subject,
-                epsilon=epsilon,
-                delta=delta,
-                n_unlearn_steps=steps,
-                method=method,
-                redraw_if_needed=redraw_if_needed,
-                keep_empty_classes=keep_empty_classes,
-                table=table,
-                deliver=_delivery(path, sign),
-            )
-        _tell(desk, found, path, as_json)
+        found = file.delivered_by(
+            desk.unlearn,
+            subject=subject,
+            epsilon=epsilon,
+            delta=delta,
+            n_unlearn_steps=steps,
+            method=method,
+            redraw_if_needed=redraw_if_needed,
+            keep_empty_classes=keep_empty_classes,
+            recollect=recollect,
+            table=table,
+        )
+        _tell(desk, found, file.path, as_json)
 
 
 def request(
@@ -200,75 +209,66 @@ def run(
     steps: Steps = 80,
     redraw_if_needed: RedrawIfNeeded = False,
     keep_empty_classes: EmptyClasses = False,
+    recollect: Recollect = False,
     table: TableNow = None,
     receipt: Receipt = None,
     sign: Sign = None,
     as_json: Json = False,
 ) -> None:
     """Forget everybody who waits, as one group."""
-    path = new_receipt(receipt, store)
+    file = ReceiptFile(receipt, store, sign)
     with opened(store) as desk:
-        with void_unless_done(path):
-            found = desk.run(
-                epsilon=epsilon,
-                delta=delta,
-                n_unlearn_steps=steps,
-                redraw_if_needed=redraw_if_needed,
-                keep_empty_classes=keep_empty_classes,
-                table=table,
-                deliver=_delivery(path, sign),
-            )
+        found = file.delivered_by(
+            desk.run,
+            epsilon=epsilon,
+            delta=delta,
+            n_unlearn_steps=steps,
+            redraw_if_needed=redraw_if_needed,
+            keep_empty_classes=keep_empty_classes,
+            recollect=recollect,
+            table=table,
+        )
         if found is None:
             say({"pending": 0}, "Nobody waits.", as_json)
             return
-        _tell(desk, found, path, as_json)
+        _tell(desk, found, file.path, as_json)
 
 
 def redraw(
     store: Store,
+    recollect: Recollect = False,
     table: TableNow = None,
     receipt: Receipt = None,
     sign: Sign = None,
     as_json: Json = False,
 ) -> None:
     """Draw the parameters afresh from the rows that are left: epsilon = 0, a full budget."""
-    path = new_receipt(receipt, store)
+    file = ReceiptFile(receipt, store, sign)
     with opened(store) as desk:
-        with void_unless_done(path):
-            found = desk.redraw(table, deliver=_delivery(path, sign))
-        _tell(desk, found, path, as_json)
-
-
-def _delivery(path: Path, private: Path | None) -> Any:
-    """Writes a receipt before anything is changed."""
-    from pilu.deletion.arrays import write_new
-    from pilu.deletion.signing import check_private_key, sign
-
-    if private is not None:
-        check_private_key(private)  # before the work is done
-
-    def deliver(receipt: Any) -> None:
-        whole = receipt if private is None else receipt.signed(sign(receipt, private))
-        write_new(path, whole.to_json().encode())
-
-    return deliver
+        found = file.delivered_by(desk.redraw, table=table, recollect=recollect)
+        _tell(desk, found, file.path, as_json)
 
 
 def _tell(desk: "Desk", found: Any, path: Path, as_json: bool) -> None:
-    """Say what was done."""
-    left = desk.left()
+    """Say what was done; if nobody can hear it, it is done all the same."""
     with desk.log() as log:
         head = str(log.head)
     done = (
-        f"Forgot {len(found.rows)} row(s) by {found.method}: epsilon {found.epsilon:.4g} at delta "
-        f"{found.delta:.3g}; together with earlier requests {found.total_epsilon:.4g} at "
-        f"{found.total_delta:.3g}."
+        f"Forgot {len(found.rows)} row(s) by {found.method}: epsilon {up(found.epsilon)} at delta "
+        f"{up(found.delta)}; together with earlier requests {up(found.total_epsilon)} at "
+        f"{up(found.total_delta)}."
     )
     if not found.rows:
         done = "Drawn afresh: nothing is spent."
-    say(
-        {**json.loads(found.without_evidence().to_json()), "head": head, "receipt": str(path)},
-        f"{done}\n{left_in_words(left)}\nReceipt with the evidence, handed out once: {path}\n"
-        f"Head of the ledger: {head}",
-        as_json,
-    )
+    try:
+        say(
+            {**json.loads(found.without_evidence().to_json()), "head": head, "receipt": str(path)},
+            f"{done}\n{left_in_words(desk.left())}\nReceipt with the evidence, handed out once: "
+            f"{path}\nHead of the ledger: {head}",
+            as_json,
+        )
+        sys.stdout.flush()
+    except OSError as error:
+        raise DoneWithTrouble(
+            f"it is done, but the answer could not be written: {error.strerror}. Receipt: {path}"
+        ) from None

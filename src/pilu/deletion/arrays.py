@@ -59,7 +59,12 @@ def read_arrays(store: Path, generation: int, hashes: Mapping[str, str]) -> dict
     """Read a generation; a file that is not the one that was written is refused."""
     with _hands() as pool:
         paths = [_folder(store, generation) / f"{name}.npy" for name in hashes]
-        return dict(zip(hashes, pool.map(_read, paths, hashes.values()), strict=True))
+        contents = list(pool.map(_read, paths, hashes.values()))
+    # By one thread: Python 3.11 cannot parse the headers of two files at once (gh-106905).
+    return {
+        name: _array(path, content)
+        for name, path, content in zip(hashes, paths, contents, strict=True)
+    }
 
 
 def generations(store: Path) -> list[int]:
@@ -89,7 +94,7 @@ def write_new(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
-def _read(path: Path, sha256: str) -> NDArray[Any]:
+def _read(path: Path, sha256: str) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -98,6 +103,10 @@ def _read(path: Path, sha256: str) -> NDArray[Any]:
         ) from None
     if hashlib.sha256(content).hexdigest() != sha256:
         raise StoreDamaged(f"{path} was altered or cut. Restore the directory from a backup.")
+    return content
+
+
+def _array(path: Path, content: bytes) -> NDArray[Any]:
     file = io.BytesIO(content)
     np.lib.format.read_magic(file)
     shape, _, dtype = np.lib.format.read_array_header_1_0(file)

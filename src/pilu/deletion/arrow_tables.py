@@ -19,7 +19,7 @@ from pilu.deletion.table import (
     rows_in_a_batch,
 )
 
-__all__ = ["CsvTable", "ParquetTable"]
+__all__ = ["CsvTable", "ParquetTable", "as_text"]
 
 Array = NDArray[np.float64]
 Names = list[Any]
@@ -201,26 +201,41 @@ class CsvTable(ArrowTable):
 
     def _open(self) -> list[str]:
         self._csv = need("pyarrow.csv", for_="reading CSV", extra="desk")
-        with self._csv.open_csv(self.path) as reader:
+        with self._csv.open_csv(self.path, parse_options=_parsing(self._csv)) as reader:
             return list(reader.schema.names)
 
     def _record_batches(self, names: Sequence[str]) -> Iterator[Any]:
         arrow = need("pyarrow", for_="reading CSV", extra="desk")
         # Names are text, whatever they look like: 007 is not 7. Features are numbers.
-        classes = self.columns.target if self.columns.classify else ()
-        text = (self.columns.id, self.columns.subject, *classes)
-        kinds = {name: arrow.string() for name in text if name is not None}
-        kinds |= {name: arrow.float64() for name in self.features}
+        text = [name for name in (self.columns.id, self.columns.subject) if name is not None]
+        numbers = [*self.features]
+        (text if self.columns.classify else numbers).extend(self.columns.target)
+        kinds = dict.fromkeys(text, arrow.string()) | dict.fromkeys(numbers, arrow.float64())
         options = self._csv.ConvertOptions(include_columns=list(names), column_types=kinds)
         try:
-            with self._csv.open_csv(self.path, convert_options=options) as reader:
+            with self._csv.open_csv(
+                self.path, convert_options=options, parse_options=_parsing(self._csv)
+            ) as reader:
                 yield from reader
         except arrow.ArrowInvalid as error:
             raise ValueError(
-                f"{self.path}: features must be numeric, and the target of one kind from the "
-                f"first row to the last: {first_line(error)}. Mend the row, or write the table as "
-                "Parquet."
+                f"{self.path}: features and target must be numeric, or a class with --classify: "
+                f"{first_line(error)}. Mend the row, or leave the column out of the table."
             ) from None
+
+
+def as_text(path: Path) -> Any:
+    """A reader of a CSV's batches with every column as text, rows as `CsvTable` counts them."""
+    arrow = need("pyarrow", for_="reading CSV", extra="desk")
+    csv = need("pyarrow.csv", for_="reading CSV", extra="desk")
+    with csv.open_csv(path, parse_options=_parsing(csv)) as reader:
+        names = reader.schema.names
+    options = csv.ConvertOptions(column_types=dict.fromkeys(names, arrow.string()))
+    return csv.open_csv(path, convert_options=options, parse_options=_parsing(csv))
+
+
+def _parsing(csv: Any) -> Any:
+    return csv.ParseOptions(newlines_in_values=True)
 
 
 def _is_number(value: Any) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pilu._checks import check_probability, check_real
+from pilu._digits import down, up
 from pilu.certify.certificate import Certificate
 
 __all__ = ["Budget", "is_within", "left_of", "refusal"]
@@ -52,7 +53,7 @@ def refusal(store: Path, certificate: Certificate, state: Mapping[str, Any]) -> 
     """Why not, and what to do."""
     totals = (certificate.total_epsilon, certificate.total_delta)
     past = [
-        f"{name} = {total:.4g}, past the budget of {limit:.4g}"
+        f"{name} = {up(total)}, past the budget of {down(limit)}"
         for name, total, limit in zip(("epsilon", "delta"), totals, state["budget"], strict=True)
         if total > limit
     ]

@@ -3,6 +3,7 @@
 Each returns named booleans of what was found true; a mismatch raises and names the file.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,13 @@ from pilu.accounting.composition import Spent
 from pilu.certify.accountant import Request, Target
 from pilu.certify.certificate import Certificate, sha256_of_parameters
 from pilu.certify.coarse import CoarseExact
-from pilu.certify.verify import verify
+from pilu.certify.verify import curve_of, verify
 from pilu.deletion.fitting import ReadElsewhere, encoded_targets
 from pilu.deletion.history import certificates
 from pilu.deletion.lazy_rows import table_of, with_rows
 from pilu.deletion.ledger import canonical
 from pilu.deletion.merkle import Head
-from pilu.deletion.receipt import Receipt
+from pilu.deletion.receipt import Receipt, certificate_of
 from pilu.deletion.store import Moment, Store
 from pilu.dynamics.schedule import Schedule, Segment
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, StoreDamaged
@@ -32,6 +33,7 @@ __all__ = ["check_receipt", "check_store"]
 
 Array = NDArray[np.float64]
 
+_CLOSE_CURVES = 1e-3  # in log delta: errors that are charged depend on the path to the numbers
 _CLOSE = 1e-9  # statistics are known to 1e-12, an eigenbasis to a few p ulps
 
 
@@ -44,14 +46,14 @@ def check_store(
         if since is not None:
             ledger.growth_from(since)
     moment = store.read()
+    _check_files(store, moment)
     _check_history(store, moment)
     _check_spectrum(store, moment)
     found = {
         "files_whole": True,
         "log_agrees_with_its_head": True,
         "log_grown_from_the_noted_head": since is not None,
-        "certificates_follow_each_other": True,
-        "parameters_are_those_last_certified": True,
+        "state_follows_from_the_log": True,
         "eigenbasis_is_that_of_the_statistics": True,
         "rows_and_statistics_are_those_of_the_table": False,
     }
@@ -63,32 +65,85 @@ def check_store(
 
 def _check_history(store: Store, moment: Moment) -> None:
     """Certificates in the log follow each other, and the state is what they lead to."""
-    first = moment.entries[0].record
-    _require(first["kind"] == "fit", store, "the log does not begin with a fit")
-    ours = all(record["store"] == moment.state["store"] for _, record in moment.entries)
-    _require(ours, store, "an entry of the log is another store's")
+
+    def require(condition: bool, complaint: str) -> None:
+        _require(condition, store, complaint)
+
+    first, state = moment.entries[0].record, moment.state
+    require(first["kind"] == "fit", "the log does not begin with a fit")
+    ours = all(record["store"] == state["store"] for _, record in moment.entries)
+    require(ours, "an entry of the log is another store's")
+    learning = tuple((int(steps), float(noise)) for steps, noise in first["learning"])
     held, total = first["parameters_sha256"], (0.0, 0.0)
-    since_redraw: tuple[str, ...] = ()
-    gone: set[int] = set()
-    for place, certificate in certificates(moment.entries):
+    schedule, issued, gone = learning, list[str](), set[int]()
+    for place, record in moment.entries:
+        if "certificate" not in record:
+            require(record["kind"] in ("fit", "request", "release"), f"entry {place} is of no kind")
+            continue
+        certificate = certificate_of(record)
         verify(certificate)
-        before: tuple[str, ...] = () if certificate.method == "redraw" else since_redraw
-        _require(
-            tuple(certificate.conditional_on) == before and not gone & set(certificate.rows),
-            store,
-            f"the certificate at place {place} does not follow the one before it",
+        if certificate.method == "redraw":
+            issued, total, schedule = [], (0.0, 0.0), learning
+        else:
+            schedule = (*schedule, (certificate.n_unlearn_steps, certificate.noise))
+        sum_of_both = total[0] + certificate.epsilon
+        require(
+            tuple(certificate.conditional_on) == tuple(issued)
+            and not gone & set(certificate.rows)
+            and tuple(map(tuple, certificate.schedule)) == schedule
+            and certificate.scope["private"] == first["private"]
+            and math.isclose(certificate.total_epsilon, sum_of_both, rel_tol=1e-9)
+            and certificate.total_delta >= total[1]
+            and certificate.total_epsilon <= first["budget"][0]
+            and certificate.total_delta <= first["budget"][1],
+            f"the certificate at place {place} does not follow what was before it",
+        )
+        kind = "unlearn" if certificate.rows else "redraw"
+        require(
+            record["kind"] == kind and bool(record["subjects"]) == bool(certificate.rows),
+            f"entry {place} does not say what its certificate says",
         )
         gone |= set(certificate.rows)
-        since_redraw = () if certificate.method == "redraw" else (*before, certificate.sha256)
+        if certificate.method != "redraw":
+            issued.append(certificate.sha256)
         held = certificate.parameters_sha256
         total = (certificate.total_epsilon, certificate.total_delta)
     fitted = moment.model._fitted
-    spent = Spent.from_record(moment.state["model"]["spent"])
-    live = set(np.flatnonzero(fitted.source.live).tolist())
-    _require(sha256_of_parameters(fitted.chain.theta) == held, store, "the parameters are others")
-    _require((spent.epsilon, spent.delta) == total, store, "the running total is another")
-    _require(live == set(range(len(fitted.source.live))) - gone, store, "other rows are forgotten")
-    _require(fitted.certificates == since_redraw, store, "other certificates were issued")
+    source, chain = fitted.source, fitted.chain
+    spent = Spent.from_record(state["model"]["spent"])
+    now = tuple((s.steps, s.noise) for s in chain.schedule.segments)
+    same = {name: first[name] for name in ("n_rows", "budget")}
+    struck = [source.digests, *moment.names.hashes.values()]
+    require(sha256_of_parameters(chain.theta) == held, "the parameters are others")
+    require((spent.epsilon, spent.delta) == total, "the running total is another")
+    require(fitted.certificates == tuple(issued), "other certificates were issued")
+    require(now == schedule, "the schedule is another")
+    require(
+        {name: state[name] for name in same} == same
+        and (chain.problem.alpha, chain.step_size, chain.private)
+        == (first["alpha"], first["step_size"], first["private"]),
+        "the settings are not those of the fit",
+    )
+    alive = np.ones(first["n_rows"], dtype=bool)
+    alive[sorted(gone)] = False
+    require(
+        np.array_equal(source.live, alive)
+        and all(np.array_equal(hashes.any(axis=1), alive) for hashes in struck),
+        "the rows that are left are others",
+    )
+
+
+def _check_files(store: Store, moment: Moment) -> None:
+    """Nothing lies in the folder that the ledger does not speak of."""
+    folder = f"arrays-{moment.state['generation']}"
+    arrays = {f"{folder}/{name}.npy" for name in moment.state["arrays"]}
+    found = {
+        path.relative_to(store.folder).as_posix()
+        for path in store.folder.rglob("*")
+        if path.is_file()
+    }
+    strange = found - arrays - {"key", "ledger.sqlite"}
+    _require(not strange, store, f"{min(strange, default='')} is none of its files")
 
 
 def _check_spectrum(store: Store, moment: Moment) -> None:
@@ -152,16 +207,16 @@ def check_receipt(
         raise LedgerMismatch(f"the receipt is not in the log of {store.folder}.")
     checks |= {"in_the_log_of_the_store": True, "log_grown_from_its_head": True}
     if table is not None:
-        _check_against_data(receipt, store.read(), table)
-        checks["inputs_checked_against_data"] = True
+        checked = _check_against_data(receipt, store.read(), table)
+        checks["inputs_checked_against_data"] = checked
     return checks
 
 
-def _check_against_data(receipt: Receipt, moment: Moment, table: str | Path) -> None:
-    """What the certificate's noise certifies, from the rows themselves."""
+def _check_against_data(receipt: Receipt, moment: Moment, table: str | Path) -> bool:
+    """What the noise certifies, from the rows themselves; a redraw depends on none of its own."""
     certificate = receipt.certificate
     if certificate.method == "redraw":
-        return
+        return False
     earlier = [
         row
         for place, other in certificates(moment.entries)
@@ -176,6 +231,13 @@ def _check_against_data(receipt: Receipt, moment: Moment, table: str | Path) -> 
             f"the noise of the certificate, {certificate.noise:.6g}, is not enough for the rows in "
             f"{table}: {answer.noise:.6g} would be."
         )
+    stated, found = (
+        np.log(curve_of(evidence).deltas(np.array([0.0, certificate.epsilon])) + 1e-300)
+        for evidence in (receipt.evidence or {}, answer.evidence)
+    )
+    if not np.allclose(stated, found, atol=_CLOSE_CURVES, rtol=0):
+        raise CertificateMismatch(f"the evidence is not that of the rows in {table}.")
+    return True
 
 
 def _law_and_request(

@@ -8,6 +8,7 @@ import numpy as np
 from joblib import parallel_config
 from numpy.typing import NDArray
 
+from pilu._checks import check_integer
 from pilu._progress import progress_bar
 from pilu.certify.accountant import Request
 from pilu.certify.coarse import CoarseExact
@@ -45,6 +46,8 @@ def price_everybody(
     at_most: int | None = None,
 ) -> Prices:
     """Quote everybody who is left, or `at_most` so many of them, drawn at random."""
+    if at_most is not None:
+        check_integer("people", at_most, least=1)
     moment = store.read()
     people = _people(moment, store.key, table)
     n_subjects = len(people)
@@ -58,6 +61,8 @@ def price_everybody(
     source, law = model._fitted.source, model._fitted.law
     assert isinstance(law, IterateLaw)  # a store has no mini-batches
     sizes = np.array([len(rows) for _, rows in people], dtype=np.intp)
+    if sizes.max() == source.live.sum():
+        raise ValueError("there must be somebody else: all rows that are left are one person's.")
 
     def blocks() -> Iterator[tuple[Request, NDArray[np.intp]]]:
         first, most = 0, rows_in_a_batch(source.n_columns)

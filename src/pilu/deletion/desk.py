@@ -16,12 +16,13 @@ from pilu.certify.coarse import CoarseExact
 from pilu.deletion.budget import Budget, is_within, left_of, refusal
 from pilu.deletion.fitting import fit_table
 from pilu.deletion.history import certificates, forgotten, pending
-from pilu.deletion.lazy_rows import with_rows
+from pilu.deletion.lazy_rows import recollected, with_rows
 from pilu.deletion.ledger import Ledger
 from pilu.deletion.names import Names, hash_of
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.release import release_record
-from pilu.deletion.store import Change, Moment, Store
+from pilu.deletion.snapshot import Model
+from pilu.deletion.store import Change, Moment, Store, check_is_free
 from pilu.deletion.tables import Columns, open_table
 from pilu.estimators.quote import Quote
 from pilu.exceptions import AlreadyForgotten, BudgetSpent
@@ -57,10 +58,10 @@ class Desk:
                 "a subject or an id column must be given: without names nobody can be forgotten."
             )
         folder, opened = Path(folder), open_table(table, columns)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ValueError(f"{folder} must be a new or empty folder: it is in use already.")
+        check_is_free(folder)
         key = secrets.token_bytes(32)
-        model, names = fit_table(opened, key, classify=columns.classify, **parameters)
+        fitted = fit_table(opened, key, classify=columns.classify, **parameters)
+        chain = fitted.model._fitted.chain
         limits = (budget or Budget()).limits(opened.n_rows)
         state = {
             "table": str(Path(table).resolve()),
@@ -73,15 +74,21 @@ class Desk:
             },
             "n_rows": opened.n_rows,
             "budget": limits,
+            "class_counts": fitted.class_counts,
         }
         entry = {
             "kind": "fit",
             "n_rows": opened.n_rows,
             "n_features": len(opened.features),
             "budget": limits,
-            "parameters_sha256": sha256_of_parameters(model._theta),
+            "alpha": chain.problem.alpha,
+            "step_size": chain.step_size,
+            "learning": [[s.steps, s.noise] for s in chain.schedule.segments],
+            "private": chain.private,
+            "parameters_sha256": sha256_of_parameters(chain.theta),
         }
-        return cls(Store.create(folder, key, model, Names.of(names, key), state, entry))
+        names = Names.of(fitted.names, key)
+        return cls(Store.create(folder, key, fitted.model, names, state, entry))
 
     @classmethod
     def open(cls, folder: str | Path, *, patience: float = 30.0) -> "Desk":
@@ -121,6 +128,13 @@ class Desk:
         model = with_rows(moment, table, self.store.key, rows)
         listed = [group.tolist() for group in groups]
         return model.quote(listed, accountant=_ACCOUNTANT, **options)
+
+    def table(self, given: str | Path | None = None) -> Path:
+        """The user's table, where it is said or was at the fit."""
+        if given is not None:
+            return Path(given)
+        with self.log() as ledger:
+            return Path(ledger.state["table"])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The model's predictions."""
@@ -204,6 +218,7 @@ class Desk:
         redraw_if_needed: bool = False,
         method: str = "langevin",
         keep_empty_classes: bool = False,
+        recollect: bool = False,
         deliver: Callable[[Receipt], object] | None = None,
         **options: Any,
     ) -> Certificate:
@@ -214,17 +229,22 @@ class Desk:
             moment = change.moment
             subjects = whom(moment)
             rows = np.unique(np.concatenate([*subjects.values(), np.array([], dtype=np.intp)]))
-            model = with_rows(moment, table, self.store.key, rows)
-            untouched = model._fitted
-            given = rows.tolist() if len(rows) else None
+            model, counts = moment.model, moment.state["class_counts"]
+            if len(rows) or recollect or moment.state["model"]["statistics"] is None:
+                model = with_rows(moment, table, self.store.key, rows)
             if moment.columns.classify:
-                options["keep_empty_classes"] = keep_empty_classes
+                counts = _class_counts_without(moment, model, rows, keep_empty_classes)
+                options["keep_empty_classes"] = True  # that was the check, without all other rows
+            untouched, given = model._fitted, rows.tolist() if len(rows) else None
             certificate = model.unlearn(given, method=method, accountant=_ACCOUNTANT, **options)
             if not is_within(certificate, moment.state):
                 if not redraw_if_needed:
                     raise BudgetSpent(refusal(self.folder, certificate, moment.state))
                 model._fitted = untouched
                 certificate = model.unlearn(given, method="redraw", **options)
+            if recollect:
+                model._fitted = model._fitted.reading(recollected(model._fitted.chain.problem))
+            change.moment = moment.with_state(class_counts=counts)
             receipt = self._noted(change, subjects, rows, model, certificate)
             if deliver is not None:  # before anything is true: if it fails, nothing was changed
                 deliver(receipt)
@@ -256,3 +276,22 @@ class Desk:
                 f"subject {subject!r} has already been forgotten; nothing was changed."
             )
         raise ValueError(f"subject must be in the table that was fitted, got unknown {subject!r}.")
+
+
+def _class_counts_without(
+    moment: Moment, model: Model, rows: Positions, keep_empty_classes: bool
+) -> list[int]:
+    """Rows of every class that are left; a class that would lose its last one is refused."""
+    before: list[int] = moment.state["class_counts"]
+    if not len(rows):
+        return before
+    taken = model._fitted.source.take(rows)[1].sum(axis=0).astype(int).tolist()
+    left = [n - m for n, m in zip(before, taken, strict=True)]
+    emptied = [k for k, n in enumerate(left) if n == 0 < before[k]]
+    if emptied and not keep_empty_classes:
+        raise ValueError(
+            f"rows must leave at least one row of every class, got the last of class "
+            f"{model.classes_.tolist()[emptied[0]]!r}. Its name would stay, where the certificate "
+            "does not cover it: fit again without the class, or keep empty classes."
+        )
+    return left

@@ -5,7 +5,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,23 @@ from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.rows import RowSource
 
-__all__ = ["ReadElsewhere", "encoded_targets", "fit_table"]
+__all__ = ["FittedTable", "ReadElsewhere", "encoded_targets", "fit_table"]
 
 Array = NDArray[np.float64]
 
 _MOST_CLASSES = 1000
 
 
-def fit_table(
-    table: Table, key: bytes, *, classify: bool, **parameters: Any
-) -> tuple[Model, dict[str, list[Any]]]:
-    """A fitted estimator, and the names of the rows by kind ("id", "subject")."""
+class FittedTable(NamedTuple):
+    """What is made of a table."""
+
+    model: Model
+    names: dict[str, list[Any]]  # of the rows, by kind: "id", "subject"
+    class_counts: list[int] | None  # rows of every class
+
+
+def fit_table(table: Table, key: bytes, *, classify: bool, **parameters: Any) -> FittedTable:
+    """Learn from a table in one pass."""
     kind = LangevinRidgeClassifier if classify else LangevinRidge
     model: Model = kind(**parameters)
     model._check_parameters()
@@ -76,7 +82,8 @@ def fit_table(
         gaussian=model._gaussian(stream=0),
     )
     model._fitted = Fitted(chain, RowBook(None, None, key))
-    return model, reader.names
+    counts = reader.target_sums.astype(int).tolist() if classify else None
+    return FittedTable(model, reader.names, counts)
 
 
 def _step_size(model: Model, largest: float) -> float:
@@ -103,6 +110,7 @@ class _Reader:
         self._batches: Iterator[Batch] = iter(())
         self._started = False
         self.largest = {"features": 0.0, "targets": 0.0}  # magnitudes seen
+        self.target_sums = np.zeros(self.n_outputs)
         self.bar: Any = None
 
     @property
@@ -134,6 +142,7 @@ class _Reader:
                 for name, values in (("features", batch.X), ("targets", Y)):
                     seen = float(np.max(np.abs(values), initial=0.0))
                     self.largest[name] = max(self.largest[name], seen)
+                self.target_sums += Y.sum(axis=0)
                 self.bar.update(len(batch.places))
             yield batch.places, batch.X, Y
 

@@ -15,8 +15,9 @@ from pilu.deletion.snapshot import Model
 from pilu.deletion.store import Moment
 from pilu.deletion.tables import Batch, Table, open_table
 from pilu.exceptions import RowsChanged
+from pilu.ridge.problem import RidgeProblem
 
-__all__ = ["LazyRows", "Places", "table_of", "with_rows"]
+__all__ = ["LazyRows", "Places", "recollected", "table_of", "with_rows"]
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -169,6 +170,15 @@ def with_rows(moment: Moment, table: str | Path | None, key: bytes, rows: Positi
     source = model._fitted.source.reading(lazy.X, lazy.Y)
     model._fitted = model._fitted.reading(model._fitted.chain.problem.reading(source))
     return model
+
+
+def recollected(problem: Any) -> RidgeProblem:
+    """The same problem with statistics and eigenbasis summed anew from the rows that are left.
+
+    What came from a subtraction is rounded otherwise than what never had the rows.
+    """
+    source = problem.source
+    return RidgeProblem.collected(source, problem.alpha, problem.n_outputs, source.features)
 
 
 def table_of(moment: Moment, table: str | Path | None) -> Table:

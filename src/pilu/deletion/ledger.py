@@ -25,7 +25,7 @@ from pilu.deletion.merkle import (
 )
 from pilu.exceptions import LedgerMismatch, StoreDamaged
 
-__all__ = ["Entry", "Ledger", "canonical"]
+__all__ = ["Entry", "Ledger", "canonical", "check_is_store"]
 
 _SCHEMA = """
 CREATE TABLE entries (place INTEGER PRIMARY KEY, body BLOB NOT NULL);
@@ -212,6 +212,14 @@ class Ledger:
             raise StoreDamaged(_in_words(self.path, error)) from None
         if found != "ok":
             raise StoreDamaged(f"{self.path} is damaged: {found}. Restore it from a backup.")
+
+
+def check_is_store(folder: Path) -> None:
+    """Refuse a folder that is no store."""
+    if not folder.is_dir():
+        raise ValueError(f"{folder} must be a store, got no such folder. `pilu fit` makes one.")
+    if not (folder / "ledger.sqlite").is_file():
+        raise ValueError(f"{folder} must be a store, got a folder without ledger.sqlite.")
 
 
 def canonical(record: Mapping[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pilu.certify.certificate import Certificate
+from pilu.certify.certificate import Certificate, strict_json
 from pilu.certify.verify import verify
 from pilu.deletion.ledger import Entry, Ledger, canonical
 from pilu.deletion.merkle import Head, check_inclusion
@@ -55,6 +55,8 @@ class Receipt:
 
     def verify(self) -> dict[str, bool]:
         """Recompute the certificate, and follow the proof to the head; a mismatch raises."""
+        if self.evidence is None:
+            raise CertificateMismatch("the receipt must have its evidence to be recomputed.")
         checks = verify(self.certificate)
         check_inclusion(canonical(self.entry), self.place, self.proof, self.head)
         return {**checks, "in_the_log_of_its_head": True}
@@ -75,7 +77,7 @@ class Receipt:
     def from_json(cls, text: str) -> "Receipt":
         """Read what `to_json` wrote; anything else raises `CertificateMismatch`."""
         try:
-            record = json.loads(text)
+            record = strict_json(text)
             known = {"schema", "entry", "place", "head", "inclusion", "evidence", "signature"}
             if set(record) != known or record["schema"] != SCHEMA:
                 raise CertificateMismatch(f"the receipt must have the fields of {SCHEMA}.")
@@ -95,7 +97,7 @@ class Receipt:
             return receipt
         except LedgerMismatch as error:
             raise CertificateMismatch(str(error)) from None
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, AttributeError):
             raise CertificateMismatch(
                 "the receipt cannot be read: it was altered or cut."
             ) from None

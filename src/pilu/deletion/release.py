@@ -5,19 +5,19 @@ the retained rows' law and of the schedule, the same in both runs of Definition 
 low bits, in which floating-point noise differs from the real numbers that the analysis speaks of.
 """
 
-import hashlib
-import json
 import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from pilu.certify.certificate import Certificate, sha256_of_parameters
+from pilu.certify.certificate import Certificate, sha256_of, sha256_of_parameters
+from pilu.deletion.ledger import Entry
 from pilu.deletion.snapshot import Model
-from pilu.exceptions import StoreDamaged
+from pilu.exceptions import CertificateMismatch, StoreDamaged
 from pilu.laws.iterates import IterateLaw
 
-__all__ = ["SCHEMA", "grid_below_noise", "release_record"]
+__all__ = ["SCHEMA", "check_release", "grid_below_noise", "release_record"]
 
 SCHEMA = "pilu.release/1"
 
@@ -56,5 +56,19 @@ def release_record(
         "parameters_sha256": held,
         "certificate_sha256": None if certificate is None else certificate.sha256,
     }
-    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
-    return {**record, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    return {**record, "sha256": sha256_of(record)}
+
+
+def check_release(record: Mapping[str, Any], entries: Iterable[Entry] | None) -> dict[str, bool]:
+    """Refuse coefficients that are not those of their hash, or were not released by the store."""
+    rest = {name: value for name, value in record.items() if name != "sha256"}
+    if record.get("schema") != SCHEMA or sha256_of(rest) != record.get("sha256"):
+        raise CertificateMismatch("the coefficients do not have the hash that stands with them.")
+    if entries is not None:
+        logged = [e.record["sha256"] for e in entries if e.record["kind"] == "release"]
+        if record["sha256"] not in logged:
+            raise CertificateMismatch("the coefficients were not released by this store.")
+    return {
+        "hash_is_that_of_the_coefficients": True,
+        "in_the_log_of_the_store": entries is not None,
+    }

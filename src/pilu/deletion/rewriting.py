@@ -1,7 +1,7 @@
 """Rows of forgotten people that are still in the user's table, and a table without them."""
 
-import csv
 import os
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from pilu._extras import need
 from pilu.deletion.arrays import sync_folder
+from pilu.deletion.arrow_tables import as_text
 from pilu.deletion.history import forgotten
 from pilu.deletion.lazy_rows import table_of
 from pilu.deletion.names import hash_of
 from pilu.deletion.store import Moment
 
-__all__ = ["rewrite_without", "still_in_table"]
+__all__ = ["rewrite_without_forgotten", "still_in_table"]
 
 Places = NDArray[np.intp]
 
@@ -32,12 +33,13 @@ def still_in_table(moment: Moment, key: bytes, table: str | Path | None = None) 
     return np.array(found, dtype=np.intp)
 
 
-def rewrite_without(table: Path, drop: Places, out: Path) -> int:
-    """Write a table without some rows, under its name when it is whole; the number of rows left.
+def rewrite_without_forgotten(moment: Moment, key: bytes, table: Path, out: Path) -> int:
+    """Write the table without forgotten people; the number of rows left.
 
-    The new table may take the old one's place.
+    It gets its name when it is whole, and was read again: the very rows are gone, and no others. It
+    may take the old one's place.
     """
-    writers: dict[str, Callable[[Path, Places, Path], int]] = {
+    writers: dict[str, Callable[[Path, Places, Path], None]] = {
         ".parquet": _parquet,
         ".csv": _csv,
         ".npy": _npy,
@@ -45,9 +47,19 @@ def rewrite_without(table: Path, drop: Places, out: Path) -> int:
     }
     if out.suffix.lower() != table.suffix.lower():
         raise ValueError(f"out must end in {table.suffix} as the table does, got {out.name}.")
+    drop, out = still_in_table(moment, key, table), out.resolve()
     part = out.with_name(f".{out.name}.part{out.suffix}")
     try:
-        n_left = writers[table.suffix.lower()](table, drop, part)
+        writers[table.suffix.lower()](table, drop, part)
+        shutil.copymode(table, part)
+        n_left = table_of(moment, part).n_rows
+        if n_left != table_of(moment, table).n_rows - len(drop) or len(
+            still_in_table(moment, key, part)
+        ):
+            raise ValueError(
+                f"{table} could not be written without the rows: read again, it had {n_left} rows, "
+                "or some of them still. Nothing was changed."
+            )
         with part.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(part, out)
@@ -57,54 +69,71 @@ def rewrite_without(table: Path, drop: Places, out: Path) -> int:
     return n_left
 
 
-def _parquet(table: Path, drop: Places, out: Path) -> int:
+def _parquet(table: Path, drop: Places, out: Path) -> None:
     arrow = need("pyarrow", for_="rewriting tables", extra="desk")
     parquet = need("pyarrow.parquet", for_="rewriting tables", extra="desk")
-    first = n_left = 0
-    with parquet.ParquetFile(table) as file, parquet.ParquetWriter(out, file.schema_arrow) as new:
-        for batch in file.iter_batches():
+    first = 0
+    with parquet.ParquetFile(table) as file:
+        codecs = _codecs(file.metadata)
+        with parquet.ParquetWriter(out, file.schema_arrow, compression=codecs) as new:
+            for group in range(file.metadata.num_row_groups):
+                for batch in file.iter_batches(row_groups=[group]):
+                    keep = _kept(first, batch.num_rows, drop)
+                    first += batch.num_rows
+                    left = batch.filter(arrow.array(keep))
+                    # A dictionary would keep the names of all who were in it.
+                    columns = [_encoded_anew(column, arrow) for column in left.columns]
+                    new.write_batch(arrow.record_batch(columns, schema=file.schema_arrow))
+
+
+def _codecs(metadata: Any) -> Any:
+    if not metadata.num_row_groups:
+        return "snappy"
+    group = metadata.row_group(0)
+    columns = [group.column(k) for k in range(group.num_columns)]
+    return {
+        column.path_in_schema: "none"
+        if column.compression == "UNCOMPRESSED"
+        else column.compression.lower()
+        for column in columns
+    }
+
+
+def _encoded_anew(column: Any, arrow: Any) -> Any:
+    if not arrow.types.is_dictionary(column.type):
+        return column
+    return column.dictionary_decode().dictionary_encode().cast(column.type)
+
+
+def _csv(table: Path, drop: Places, out: Path) -> None:
+    """By the reader that counts the rows, all columns as text."""
+    arrow = need("pyarrow", for_="rewriting tables", extra="desk")
+    csv = need("pyarrow.csv", for_="rewriting tables", extra="desk")
+    first = 0
+    with as_text(table) as batches, csv.CSVWriter(out, batches.schema) as new:
+        for batch in batches:
             keep = _kept(first, batch.num_rows, drop)
             first += batch.num_rows
             new.write_batch(batch.filter(arrow.array(keep)))
-            n_left += int(keep.sum())
-    return n_left
 
 
-def _csv(table: Path, drop: Places, out: Path) -> int:
-    gone, n_left = set(drop.tolist()), 0
-    with (
-        table.open(newline="", encoding="utf-8") as file,
-        out.open("w", newline="", encoding="utf-8") as new,
-    ):
-        lines, writer = csv.reader(file), csv.writer(new, lineterminator="\n")
-        writer.writerow(next(lines))
-        for place, line in enumerate(line for line in lines if line):
-            if place not in gone:
-                writer.writerow(line)
-                n_left += 1
-    return n_left
-
-
-def _npy(table: Path, drop: Places, out: Path) -> int:
+def _npy(table: Path, drop: Places, out: Path) -> None:
     matrix = np.load(table, mmap_mode="r", allow_pickle=False)
-    kept = np.delete(matrix, drop, axis=0)
-    np.save(out, kept, allow_pickle=False)
-    return len(kept)
+    np.save(out, np.delete(matrix, drop, axis=0), allow_pickle=False)
 
 
-def _npz(table: Path, drop: Places, out: Path) -> int:
+def _npz(table: Path, drop: Places, out: Path) -> None:
     with np.load(table, allow_pickle=False) as archive:
         arrays: dict[str, Any] = dict(archive)
-        n = len(arrays["X"])
-        # Arrays of another length are not about rows.
-        kept = {
-            name: np.delete(array, drop, axis=0) if array.ndim and len(array) == n else array
-            for name, array in arrays.items()
-        }
-    with zipfile.ZipFile(table) as archive_file:
-        packed = any(i.compress_type != zipfile.ZIP_STORED for i in archive_file.infolist())
+    n = len(arrays["X"])
+    # Arrays of another length are not about rows.
+    kept = {
+        name: np.delete(array, drop, axis=0) if array.ndim and len(array) == n else array
+        for name, array in arrays.items()
+    }
+    with zipfile.ZipFile(table) as file:
+        packed = any(i.compress_type != zipfile.ZIP_STORED for i in file.infolist())
     (np.savez_compressed if packed else np.savez)(out, **kept)
-    return n - len(drop)
 
 
 def _kept(first: int, size: int, drop: Places) -> NDArray[np.bool_]:

@@ -16,7 +16,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,14 @@ from pilu.deletion.arrays import (
     write_arrays,
     write_new,
 )
-from pilu.deletion.ledger import Entry, Ledger
+from pilu.deletion.ledger import Entry, Ledger, check_is_store
+from pilu.deletion.merkle import Head
 from pilu.deletion.names import Names
 from pilu.deletion.snapshot import Model, restored, snapshot
 from pilu.deletion.tables import Columns
-from pilu.exceptions import DoneButNotCleared, LedgerMismatch, StoreDamaged
+from pilu.exceptions import DoneWithTrouble, PiluError, StoreDamaged
 
-__all__ = ["Moment", "Store", "now"]
+__all__ = ["Change", "Moment", "Store", "check_is_free", "now"]
 
 _FORMAT = "pilu.store/2"
 _NAMES = "names_"  # before the kind, in the name of an array
@@ -49,6 +50,11 @@ class Moment:
     model: Model
     names: Names
     entries: tuple[Entry, ...] = ()
+    head: Head | None = None  # of the log as it was read
+
+    def with_state(self, **changes: Any) -> "Moment":
+        """The same with some of its state replaced."""
+        return replace(self, state={**self.state, **changes})
 
     @property
     def columns(self) -> Columns:
@@ -78,8 +84,7 @@ class Store:
         entry: Mapping[str, Any],
     ) -> "Store":
         """A new store; it gets its name when it is whole."""
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ValueError(f"{folder} must be a new or empty folder: it is in use already.")
+        check_is_free(folder)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with _building(folder) as part:
@@ -104,8 +109,7 @@ class Store:
     @classmethod
     def open(cls, folder: Path, *, patience: float = 30.0) -> "Store":
         """Open a store, and clear up after a process that was killed."""
-        if not (folder / "ledger.sqlite").is_file():
-            raise ValueError(f"{folder} must be a store, got a folder without ledger.sqlite.")
+        check_is_store(folder)
         try:
             key = (folder / "key").read_bytes()
         except OSError as error:
@@ -133,43 +137,50 @@ class Store:
     @contextlib.contextmanager
     def changing(self) -> Iterator["Change"]:
         """The store as it is now, to be changed; all inside becomes true at its end, or nothing."""
-        before = None
+        change: Change | None = None
         try:
             with self.ledger.writing():
                 moment = self._load()
-                before = int(moment.state["generation"])
-                drop_others(self.folder, before)  # of a process that was killed
+                drop_others(self.folder, int(moment.state["generation"]))  # of a killed process
                 change = Change(self, moment)
                 yield change
-            drop_others(self.folder, int(change.moment.state["generation"]))
+            self._clear()
         except BaseException as error:
-            # Whether it came before or after the turn, the ledger knows.
-            if before is not None and self._cleared() != before:
-                raise DoneButNotCleared(
-                    f"the change is done, but then came {type(error).__name__}: {error}. Files of "
-                    f"the store before it may be left in {self.folder}; the next command removes "
-                    "them."
-                ) from None
+            if change is not None:
+                self._settle(change, error)
             raise
 
-    def _cleared(self) -> int | None:
-        """Remove what the ledger does not speak of; the generation that it does speak of."""
+    def _settle(self, change: "Change", error: BaseException) -> None:
+        """Clear up after an error; raise if the change is done all the same, or nobody knows."""
+        trouble = f"{type(error).__name__}: {error}"
         try:
             with self.ledger.reading() as ledger:
-                generation = int(ledger.state["generation"])
-        except (StoreDamaged, LedgerMismatch):
-            return None
-        with contextlib.suppress(OSError):
-            drop_others(self.folder, generation)
-        return generation
+                entries = ledger.entries()
+        except PiluError as unreadable:
+            raise StoreDamaged(
+                f"whether the change was done is not known: {unreadable} Before that came {trouble}"
+            ) from None
+        # Whether the error came before or after the turn, the log knows.
+        noted = change.noted
+        if noted is not None and entries[noted.place : noted.place + 1] == [noted]:
+            raise DoneWithTrouble(
+                f"the change is done, but then came {trouble}. Files of the store before it may be "
+                f"left in {self.folder}; the next command removes them."
+            ) from None
+        with contextlib.suppress(PiluError, OSError):  # else whoever is at work does
+            self._clear(patience=0.0)
+
+    def _clear(self, *, patience: float | None = None) -> tuple[int, list[int]]:
+        """Remove generations that the ledger does not speak of; the one it does, and the others."""
+        with self.ledger.writing(patience=patience) as ledger:  # nobody turns it meanwhile
+            generation = int(ledger.state["generation"])
+            return generation, drop_others(self.folder, generation)
 
     def _recover(self) -> None:
         """Clear up what a process that was killed has left, unless one is at work right now."""
         try:
-            with self.ledger.writing(patience=0.0) as ledger:
-                generation = int(ledger.state["generation"])
-                dropped = drop_others(self.folder, generation)
-        except (StoreDamaged, OSError):  # somebody is at work, or the folder is read-only
+            generation, dropped = self._clear(patience=0.0)
+        except (PiluError, OSError):  # somebody is at work, or the folder is read-only
             return
         if any(other > generation for other in dropped):
             self.recovered = "a change was interrupted: the store is as before it."
@@ -195,7 +206,8 @@ class Store:
             if name.startswith(_NAMES)
         }
         model = restored(state["model"], arrays, self.key)
-        return Moment(state, model, Names(names), tuple(self.ledger.entries()))
+        ledger = self.ledger
+        return Moment(state, model, Names(names), tuple(ledger.entries()), ledger.head)
 
     def _turn_to(self, moment: Moment, entry: Mapping[str, Any]) -> tuple[Moment, Entry]:
         """Write the next generation, and let the ledger speak of it."""
@@ -220,17 +232,27 @@ class Change:
 
     def __init__(self, store: Store, moment: Moment) -> None:
         self._store, self.moment = store, moment
+        self.noted: Entry | None = None  # the last entry
 
     def turn_to(self, model: Model, names: Names, entry: Mapping[str, Any]) -> Entry:
         """Let the store hold another model."""
         moment = Moment(self.moment.state, model, names, self.moment.entries)
-        self.moment, noted = self._store._turn_to(moment, entry)
-        return noted
+        self.moment, self.noted = self._store._turn_to(moment, entry)
+        return self.noted
 
     def note(self, entry: Mapping[str, Any]) -> Entry:
         """An entry that leaves the model as it is."""
-        state = self.moment.state
-        return self._store.ledger.append({**entry, "store": state["store"], "time": now()})
+        told = {**entry, "store": self.moment.state["store"], "time": now()}
+        self.noted = self._store.ledger.append(told)
+        return self.noted
+
+
+def check_is_free(folder: Path) -> None:
+    """Refuse to make a store where something is."""
+    if not folder.name:
+        raise ValueError(f"the store must have a name of its own, got {folder}.")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"{folder} must be a new or empty folder: it is in use already.")
 
 
 @contextlib.contextmanager

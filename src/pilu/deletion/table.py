@@ -81,7 +81,7 @@ def as_names(where: str, values: Sequence[Any]) -> Names:
     for value in values:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if not isinstance(value, str | int):
+        if not isinstance(value, str | int) or value == "":
             raise ValueError(
                 f"{where} must name every row by text or a whole number, got {value!r}."
             )

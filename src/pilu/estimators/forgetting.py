@@ -121,14 +121,16 @@ class ForgettingMixin(QuotingMixin):
 
     def _redraw(self, rows: NDArray[np.intp], validation: Validation | None) -> Certificate:
         before, started = self._fitted, time.perf_counter()
-        problem, request = before.chain.problem, Request.read(before.source, rows)
-        if len(rows):
+        problem, request = before.chain.problem, None
+        if len(rows) or validation is not None:  # a redraw by itself needs no row at hand
+            request = Request.read(before.source, rows)
+        if request is not None and len(rows):
             problem = problem.without(rows, request.X, request.Y)
         gaussian = self._gaussian(stream=before.n_requests + 1)
         chain = before.chain.redrawn(problem, gaussian)
         seconds = time.perf_counter() - started
         utility = None
-        if validation is not None:
+        if validation is not None and request is not None:
             utility = redraw_record(validation, before.law, request, seconds)
         certificate = certify_redraw(chain, rows, utility)
         book = before.book.without(rows)

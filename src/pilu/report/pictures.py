@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._digits import down, near, up
 from pilu._extras import need
 from pilu.report.contents import Contents, Costs
-from pilu.report.words import count, down, near, up
+from pilu.report.words import count
 
 __all__ = ["Histogram", "Picture", "draw_budget", "draw_costs", "histogram"]
 
