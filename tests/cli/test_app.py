@@ -127,6 +127,53 @@ def test_a_receipt_is_taken_back_if_the_deletion_fails(fitted, tmp_path, monkeyp
     assert [p.name for p in (tmp_path / "store").glob("arrays-*")] == ["arrays-0"]
 
 
+def test_two_that_want_one_receipt(fitted, tmp_path, monkeypatch):
+    """The second finds the name taken: it is done, and its receipt is beside."""
+    from pilu.deletion.desk import Desk
+
+    unlearn = Desk.unlearn
+
+    def meanwhile(self, **options):
+        found = unlearn(self, **options)
+        (tmp_path / "c.json").write_text("another one's")
+        return found
+
+    monkeypatch.setattr(Desk, "unlearn", meanwhile)
+    output = fitted("unlearn store --subject p3 --receipt c.json", code=4)
+    assert "the change is done, but its receipt could not be called c.json" in output
+    assert (tmp_path / "c.json").read_text() == "another one's"
+    assert "in the log of the store" in fitted("verify .c.json.part --store store")
+
+
+def test_an_answer_that_nobody_hears(fitted, tmp_path):
+    """Real processes: stdout is full, the deletion is done, and the code says so."""
+    command = [sys.executable, "-m", "pilu", "unlearn", "store", "--subject", "p3"]
+    with open("/dev/full", "w") as full:
+        found = subprocess.run(
+            [*command, "--receipt", "c.json"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert found.returncode == 4
+    assert "it is done, but the answer could not be written: No space left" in found.stderr
+    assert "already been forgotten" in fitted("unlearn store --subject p3", code=2)
+    assert "holds" in fitted("verify c.json --store store")
+
+
+def test_a_release_is_verified(fitted, tmp_path):
+    fitted("release store --out model.json")
+    assert "in the log of the store" in fitted("verify model.json --store store")
+    record = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps(record | {"intercept": [0.0]}))
+    assert "model.json: the coefficients do not have" in fitted("verify model.json", code=2)
+
+
+def test_what_is_spent_is_rounded_up_and_what_is_left_down(fitted):
+    """delta = 1/60 = 0.016666... each, of 1/3."""
+    told = fitted("unlearn store --subject p3 --steps 1")
+    assert "at delta 0.01667" in told
+    assert "epsilon 9, delta 0.3166" in told
+    fitted("unlearn store --subject p4 --steps 1 --recollect")
+
+
 def test_a_report_is_written(fitted, tmp_path):
     fitted("unlearn store --subject p3 --steps 1")
     assert "open it in a browser" in fitted("report store --out report.html --people 7")
@@ -218,6 +265,16 @@ def test_what_is_quoted_is_what_is_done(fitted):
         ("table store --rewrite store/t.parquet", "rewrite must be outside of the store"),
         ("table store --rewrite t.csv", "must end in .parquet"),
         ("verify nothing.json", "No such file"),
+        ("quote store --subject p3 --out x.csv", "out must come with --all"),
+        ("quote store --all --out people.parquet", "must be another file than what is read"),
+        ("release store --out people.parquet", "must be another file than what is read"),
+        ("report store --out people.parquet", "must be another file than what is read"),
+        ("report store --out r.html --table nothing.csv", "table must be a file"),
+        ("report store --out r.html --people 0", "people must be an integer >= 1"),
+        ("release store --out nowhere/model.json", "in a folder that is there"),
+        ("ledger store --entry 0", "entry must come with --proof"),
+        ("ledger nothing", "got no such folder"),
+        ("fit people.parquet --target y --subject person --out .", "a name of its own"),
         ("verify store --public-key desk.pub", "must be left out where a store is verified"),
         ("fit people.parquet --target y --target y --subject person --out o", "different columns"),
         ("fit people.parquet --target person --subject y --out o", "by text or a whole number"),

@@ -93,7 +93,6 @@ def _check_history(store: Store, moment: Moment) -> None:
             and tuple(map(tuple, certificate.schedule)) == schedule
             and certificate.scope["private"] == first["private"]
             and math.isclose(certificate.total_epsilon, sum_of_both, rel_tol=1e-9)
-            and certificate.total_delta >= total[1]
             and certificate.total_epsilon <= first["budget"][0]
             and certificate.total_delta <= first["budget"][1],
             f"the certificate at place {place} does not follow what was before it",
