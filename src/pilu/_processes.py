@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+import numpy as np
 from joblib.externals.loky import get_reusable_executor
+from numpy.typing import NDArray
 
-__all__ = ["shared_out"]
+__all__ = ["packed", "shared_out"]
 
 Result = TypeVar("Result")
 
@@ -42,3 +44,16 @@ def shared_out(
     finally:  # after a failure or an interrupt nobody wants the rest
         for future in waiting:
             future.cancel()
+
+
+def packed(sizes: NDArray[np.intp], most: int) -> Iterator[tuple[slice, slice]]:
+    """Put groups into packs of at most `most` rows, in their order; a larger group goes by itself.
+
+    Yields, for every pack, which groups and which rows are in it.
+    """
+    ends, first = np.cumsum(sizes), 0
+    while first < len(sizes):
+        start = int(ends[first] - sizes[first])
+        last = max(first + 1, int(np.searchsorted(ends, start + most, "right")))
+        yield slice(first, last), slice(start, int(ends[last - 1]))
+        first = last

@@ -197,6 +197,17 @@ def test_arrays_as_tables(run, tmp_path):
         assert "30 predictions" in run(f"predict {store} --rows {rows} --out {store}.csv")
 
 
+def test_columns_that_are_no_features(run, tmp_path):
+    lines = ["x,note,y,who", *(f"{k % 7},text {k},{k % 5},w{k}" for k in range(20))]
+    (tmp_path / "n.csv").write_text("\n".join(lines) + "\n")
+    assert "leave the column out by --ignore" in run(
+        "fit n.csv --target y --id who --out n", code=2
+    )
+    assert "1 features" in run("fit n.csv --target y --id who --ignore note --out n")
+    run("unlearn n --subject w4")
+    assert "20 predictions" in run("predict n --rows n.csv --out p.csv")
+
+
 def test_classes_from_a_csv_are_text(run, tmp_path):
     """1 and 01 are two classes, a name with a comma is one; predictions are quoted."""
     lines = ["x,kind,who"]
@@ -252,6 +263,7 @@ def test_what_is_quoted_is_what_is_done(fitted):
         ("ledger store --since 5:xyz", "a head must"),
         ("ledger store --proof p.json", "give --since or --entry"),
         ("ledger store --entry 7 --proof p.json", "place must be in [0, 0]"),
+        ("unlearn store --subject p3 --steps 0", "pilu: steps must be an integer >= 1"),
         ("quote store", "either --subject or --all must be given"),
         ("quote store --all --subject p3", "either --subject or --all must be given"),
         ("quote store --subject p3 --subject nobody", "got unknown 'nobody'"),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from pilu._checks import check_choice
-from pilu._processes import shared_out
+from pilu._processes import packed, shared_out
 from pilu.accounting.curves import PrivacyCurve, closeness
 from pilu.accounting.gaussians import GaussianPair
 from pilu.certify.accountant import Calibration, Law, Progress, Request, Target
@@ -110,14 +110,8 @@ class Exact:
             for block, sizes in blocks:
                 with _one_thread():  # the other cores are with the pieces
                     Z = law.coordinates(block.X)
-                ends = np.cumsum(sizes)
-                first = 0
-                while first < len(sizes):
-                    start = ends[first] - sizes[first]
-                    last = max(first + 1, int(np.searchsorted(ends, start + _PIECE, "right")))
-                    some = slice(int(start), int(ends[last - 1]))
-                    yield bare, Z[some], block.Y[some], sizes[first:last], target, floor
-                    first = last
+                for groups, rows in packed(sizes, _PIECE):
+                    yield bare, Z[rows], block.Y[rows], sizes[groups], target, floor
 
         found = []
         for piece in shared_out(self._calibrate_piece, pieces(), effective_n_jobs(None)):

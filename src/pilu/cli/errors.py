@@ -33,13 +33,20 @@ def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
         except (PiluError, ValueError, OSError, ArithmeticError) as error:
             if _debug.get():
                 raise
-            _complain(" ".join(str(error).split()))
+            _complain(_as_typed(" ".join(str(error).split())))
             raise SystemExit(_code(error)) from None
         except KeyboardInterrupt:
             _complain("interrupted; `pilu ledger` shows what is done.")
             raise SystemExit(INTERRUPTED) from None
 
     return quiet
+
+
+def _as_typed(message: str) -> str:
+    """Arguments under the names that they have on the command line."""
+    for name, option in (("n_unlearn_steps", "steps"), ("n_steps", "learning-steps")):
+        message = message.replace(name, option)
+    return message
 
 
 def show_tracebacks(wanted: bool) -> None:

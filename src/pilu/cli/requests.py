@@ -45,6 +45,9 @@ def fit(
     out: Annotated[Path, typer.Option(help="The store to make: a new folder.")],
     id: Annotated[str | None, typer.Option(help="Column with a unique name for every row.")] = None,
     subject: Annotated[str | None, typer.Option(help="Column that says whose a row is.")] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="Column that is no feature; repeat it.")
+    ] = None,
     classify: Annotated[bool, typer.Option(help="The target is a class.")] = False,
     alpha: Annotated[float, typer.Option(help="Ridge penalty.")] = 1e-4,
     learning_steps: Annotated[int, typer.Option(help="Steps of learning, T.")] = 800,
@@ -62,7 +65,7 @@ def fit(
         Desk.create(
             out,
             table,
-            Columns(tuple(target), id, subject, classify=classify),
+            Columns(tuple(target), id, subject, classify=classify, ignored=tuple(ignore or ())),
             budget=Budget(budget_epsilon, budget_delta),
             alpha=alpha,
             n_steps=learning_steps,

@@ -42,7 +42,7 @@ class ArrowTable:
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"{path} must name its columns once, got {twice!r} twice.")
         check_columns(path, names, columns)
-        others = tuple(name for name in names if name not in columns.special)
+        others = tuple(n for n in names if n not in (*columns.special, *columns.ignored))
         missing = set(columns.features or ()) - set(others)
         if missing:
             raise ValueError(f"{path} must have a column {min(missing)!r}, got none of that name.")
@@ -126,7 +126,7 @@ class ArrowTable:
             wrong = next((v for v in values if not _is_number(v)), values[0])
             raise ValueError(
                 f"{self.path}: column {name!r} must be numeric, got {wrong!r}. Encode it as "
-                "numbers, or leave the column out of the table."
+                f"numbers, or leave the column out: --ignore {name}."
             )
         return as_numbers(f"{self.path}: column {name!r}", values)
 
@@ -220,7 +220,7 @@ class CsvTable(ArrowTable):
         except arrow.ArrowInvalid as error:
             raise ValueError(
                 f"{self.path}: features and target must be numeric, or a class with --classify: "
-                f"{first_line(error)}. Mend the row, or leave the column out of the table."
+                f"{first_line(error)}. Mend the row, or leave the column out by --ignore."
             ) from None
 
 

@@ -9,6 +9,7 @@ from joblib import parallel_config
 from numpy.typing import NDArray
 
 from pilu._checks import check_integer
+from pilu._processes import packed
 from pilu._progress import progress_bar
 from pilu.certify.accountant import Request
 from pilu.certify.coarse import CoarseExact
@@ -65,14 +66,9 @@ def price_everybody(
         raise ValueError("there must be somebody else: all rows that are left are one person's.")
 
     def blocks() -> Iterator[tuple[Request, NDArray[np.intp]]]:
-        first, most = 0, rows_in_a_batch(source.n_columns)
-        ends = np.cumsum(sizes)
-        while first < len(people):
-            start = ends[first] - sizes[first]
-            last = max(first + 1, int(np.searchsorted(ends, start + most, "right")))
-            rows = np.concatenate([rows for _, rows in people[first:last]])
-            yield Request.read(source, rows), sizes[first:last]
-            first = last
+        for groups, _ in packed(sizes, rows_in_a_batch(source.n_columns)):
+            rows = np.concatenate([rows for _, rows in people[groups]])
+            yield Request.read(source, rows), sizes[groups]
 
     n_jobs = -1 if len(people) >= _WORTH_PROCESSES else 1
     with (

@@ -160,7 +160,8 @@ def encoded_targets(path: Path, y: NDArray[Any], classes: NDArray[Any] | None) -
         return np.asarray(y[:, None] == classes, dtype=np.float64)
     if y.dtype.kind not in "iufb":
         raise ValueError(
-            f"{path}: the target must be numeric, got {y[0]!r}. For classes pass --classify."
+            f"{path}: the target must be numeric, got {y[:1].tolist()[0]!r}. For classes pass "
+            "--classify."
         )
     return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
 

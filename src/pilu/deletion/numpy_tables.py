@@ -113,7 +113,8 @@ class MatrixTable(_Numpy):
         check_columns(path, [*names, *(columns.features or ())], columns)
         if columns.features is not None and len(columns.features) == matrix.shape[1]:
             names = list(columns.features)  # rows to predict: nothing but the features
-        self.features = columns.features or tuple(n for n in names if n not in columns.special)
+        apart = (*columns.special, *columns.ignored)
+        self.features = columns.features or tuple(n for n in names if n not in apart)
         missing = set(self.features) - set(names)
         if missing:
             raise ValueError(f"{path} must have a column {min(missing)!r}, got {len(names)}.")

@@ -11,11 +11,11 @@ import base64
 import binascii
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from pilu._extras import need
+from pilu.deletion.arrays import write_new
 from pilu.deletion.ledger import canonical
 from pilu.deletion.receipt import Receipt
 from pilu.exceptions import CertificateMismatch
@@ -39,9 +39,7 @@ def make_keys(private: Path, public: Path) -> None:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    handle = os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(secret)
+    write_new(private, secret)
     public.write_bytes(
         key.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo

@@ -44,6 +44,7 @@ class Columns:
     subject: str | None = None
     features: tuple[str, ...] | None = None
     classify: bool = False  # the target is a class; a CSV's are read as text
+    ignored: tuple[str, ...] = ()  # columns that are no features either
 
     @property
     def special(self) -> tuple[str, ...]:
@@ -106,7 +107,7 @@ def rows_in_a_batch(n_columns: int) -> int:
 
 def check_columns(path: Path, names: Sequence[str], columns: Columns) -> None:
     """Refuse a table that lacks one of the columns that are named."""
-    for name in columns.special:
+    for name in (*columns.special, *columns.ignored):
         if name not in names:
             shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
             raise ValueError(f"{path} must have a column {name!r}, got {shown}.")
