@@ -15,7 +15,7 @@ import signal
 import sys
 from pathlib import Path
 
-from pilu.deletion.arrays import _Hashing
+from pilu.deletion import arrays
 from pilu.deletion.desk import Desk
 
 PERSON = "person number 3"
@@ -43,21 +43,21 @@ class Bomb:
             self.tick("sqlite")
             return 0
 
-        write, sync = _Hashing.write, os.fsync
+        put, sync = arrays._put, os.fsync
 
         def writing(file, content):
             self.tick("half a write")
-            file._file.write(bytes(content)[: len(content) // 2])  # then nothing, or all of it
-            file._file.flush()
+            file.write(bytes(content)[: len(content) // 2])  # then nothing, or all of it
+            file.flush()
             self.tick("the other half")
-            file._file.seek(-(len(content) // 2), os.SEEK_END)
-            return write(file, content)
+            file.seek(-(len(content) // 2), os.SEEK_END)
+            return put(file, content)
 
         def syncing(handle):
             self.tick("fsync")
             return sync(handle)
 
-        _Hashing.write, os.fsync = writing, syncing
+        arrays._put, os.fsync = writing, syncing
         sys.addaudithook(audited)
         desk.store.ledger._database.set_progress_handler(instruction, 1)
 

@@ -10,10 +10,10 @@ import io
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,17 +34,19 @@ _AT_ONCE = 4  # files
 
 
 def write_arrays(
-    store: Path, generation: int, arrays: Mapping[str, NDArray[Any]]
+    store: Path, generation: int, arrays: Iterable[tuple[str, NDArray[Any]]]
 ) -> dict[str, str]:
-    """Write a generation, down to the disk; the sha256 of each file."""
+    """Write a generation, down to the disk, each array as soon as it is there; their sha256."""
     folder = _folder(store, generation)
     if folder.exists():
         shutil.rmtree(folder)  # of a run that was killed
     try:
         folder.mkdir()
         with _hands() as pool:
-            paths = [folder / f"{name}.npy" for name in arrays]
-            hashes = dict(zip(arrays, pool.map(_write, paths, arrays.values()), strict=True))
+            written = {
+                name: pool.submit(_write, folder / f"{name}.npy", array) for name, array in arrays
+            }
+            hashes = {name: future.result() for name, future in written.items()}
         sync_folder(folder)
         sync_folder(store)
     except OSError as error:
@@ -118,25 +120,27 @@ def _array(path: Path, content: bytes) -> NDArray[Any]:
 
 def _write(path: Path, array: NDArray[Any]) -> str:
     array = np.ascontiguousarray(array)
-    with path.open("wb") as file:
-        hashed = _Hashing(file)
-        header = np.lib.format.header_data_from_array_1_0(array)
-        np.lib.format.write_array_header_1_0(hashed, header)
-        hashed.write(array.reshape(-1).view(np.uint8))
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
+    parts = (header.getvalue(), array.reshape(-1).view(np.uint8))
+    with path.open("wb") as file, ThreadPoolExecutor(1) as other:
+        sha256 = other.submit(_sha256, parts)  # while the disk is at work
+        for part in parts:
+            _put(file, part)
         file.flush()
         os.fsync(file.fileno())
-    return hashed.sha256.hexdigest()
+        return sha256.result()
 
 
-class _Hashing:
-    """A file that is hashed while it is written."""
+def _put(file: BinaryIO, content: Any) -> None:
+    file.write(content)
 
-    def __init__(self, file: Any) -> None:
-        self._file, self.sha256 = file, hashlib.sha256()
 
-    def write(self, content: Any) -> int:
-        self.sha256.update(content)
-        return int(self._file.write(content))
+def _sha256(parts: Iterable[Any]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _hands() -> ThreadPoolExecutor:

@@ -4,8 +4,8 @@ Kept are statistics, eigenbasis, parameters, keyed digests of the rows that are 
 and the running total. Rows, names, seeds and evidence are not.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from pilu.ridge.rows import RowSource
 from pilu.ridge.spectrum import Spectrum
 from pilu.ridge.statistics import Statistics
 
-__all__ = ["Model", "Snapshot", "restored", "snapshot"]
+__all__ = ["Model", "arrays_of", "record_of", "restored"]
 
 Model = LangevinRidge | LangevinRidgeClassifier
 Arrays = Mapping[str, NDArray[Any]]
@@ -34,29 +34,41 @@ _KINDS: dict[str, type[Model]] = {
 }
 
 
-class Snapshot(NamedTuple):
-    """Numbers as a JSON record, and arrays by name."""
+def arrays_of(model: Model) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Arrays by name, the new eigenbasis last: the others can be on their way to the disk then."""
+    fitted = model._fitted
+    chain, problem, source = fitted.chain, fitted.chain.problem, fitted.source
+    assert isinstance(problem, RidgeProblem)
+    statistics = problem.statistics_before_spectrum
+    if statistics is not None:
+        yield "gram", statistics.gram
+        yield "cross", statistics.cross
+    yield "theta", chain.theta
+    yield "start", chain.start
+    yield "live", source.live
+    yield "digests", source.digests
+    spectrum = problem.spectrum
+    yield "eigenvalues", spectrum.eigenvalues
+    yield "basis", spectrum.basis
+    yield "spectral_cross", spectrum.cross
 
-    record: dict[str, Any]
-    arrays: dict[str, NDArray[Any]]
 
-
-def snapshot(model: Model) -> Snapshot:
-    """All of a model that outlives the process; corrections by forgotten rows are settled first."""
+def record_of(model: Model) -> dict[str, Any]:
+    """All else of a model that outlives the process, as plain numbers."""
     fitted = model._fitted
     chain, problem = fitted.chain, fitted.chain.problem
     if not isinstance(problem, RidgeProblem):
         raise ValueError("batch_size must be None for a store, got mini-batches.")
-    statistics, spectrum, source = problem.statistics, problem.spectrum, problem.source
+    statistics, spectrum = problem.statistics, problem.spectrum
     is_classifier = isinstance(model, LangevinRidgeClassifier)
-    record = {
+    return {
         "kind": "classification" if is_classifier else "regression",
         "parameters": {**model.get_params(), "random_state": None},
         "n_features": int(model.n_features_in_),
         "step_size": chain.step_size,
         "schedule": [[segment.steps, segment.noise] for segment in chain.schedule.segments],
         "private": chain.private,
-        "fit_intercept": source.fit_intercept,
+        "fit_intercept": fitted.source.fit_intercept,
         "alpha": spectrum.alpha,
         "spectrum_seconds": spectrum.seconds,
         "target_norm": spectrum.target_norm,
@@ -72,18 +84,6 @@ def snapshot(model: Model) -> Snapshot:
         "n_requests": fitted.n_requests,
         "classes": model.classes_.tolist() if is_classifier else None,
     }
-    arrays = {
-        "theta": chain.theta,
-        "start": chain.start,
-        "eigenvalues": spectrum.eigenvalues,
-        "basis": spectrum.basis,
-        "spectral_cross": spectrum.cross,
-        "live": source.live,
-        "digests": source.digests,
-    }
-    if statistics is not None:
-        arrays |= {"gram": statistics.gram, "cross": statistics.cross}
-    return Snapshot(record, arrays)
 
 
 def restored(record: Mapping[str, Any], arrays: Arrays, key: bytes) -> Model:

@@ -18,6 +18,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from pilu.deletion.arrays import (
 from pilu.deletion.ledger import Entry, Ledger, check_is_store
 from pilu.deletion.merkle import Head
 from pilu.deletion.names import Names
-from pilu.deletion.snapshot import Model, restored, snapshot
+from pilu.deletion.snapshot import Model, arrays_of, record_of, restored
 from pilu.deletion.tables import Columns
 from pilu.exceptions import DoneWithTrouble, PiluError, StoreDamaged
 
@@ -211,14 +212,12 @@ class Store:
 
     def _turn_to(self, moment: Moment, entry: Mapping[str, Any]) -> tuple[Moment, Entry]:
         """Write the next generation, and let the ledger speak of it."""
-        kept, generation = snapshot(moment.model), moment.state["generation"] + 1
-        arrays = kept.arrays | {
-            _NAMES + kind: hashes for kind, hashes in moment.names.hashes.items()
-        }
+        model, generation = moment.model, moment.state["generation"] + 1
+        names = ((_NAMES + kind, hashes) for kind, hashes in moment.names.hashes.items())
         changed = {
             "generation": generation,
-            "arrays": write_arrays(self.folder, generation, arrays),
-            "model": kept.record,
+            "arrays": write_arrays(self.folder, generation, chain(names, arrays_of(model))),
+            "model": record_of(model),
             # The hash of a state stays in the log for ever; nobody can try a guess on it.
             "nonce": secrets.token_hex(16),
         }

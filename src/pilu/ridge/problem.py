@@ -52,6 +52,7 @@ class RidgeProblem:
         self.source = source
         self.alpha = alpha
         self._known = known
+        self._settled: Statistics | None = None  # statistics without the rows taken out since
 
     @classmethod
     def fit(cls, source: RowSource, alpha: float, n_outputs: int) -> "RidgeProblem":
@@ -129,15 +130,25 @@ class RidgeProblem:
         self.consolidate()
         return self._known.statistics
 
+    @property
+    def statistics_before_spectrum(self) -> Statistics | None:
+        """The same, while the correction is still held: a new eigenbasis takes longer."""
+        known = self._known
+        if known.statistics is None or known.pending is None:
+            return known.statistics
+        if self._settled is None:
+            self._settled = known.statistics.without(*known.pending)
+        return self._settled
+
     def consolidate(self) -> None:
         """Replace the correction by a new eigenbasis: nothing is left of the rows taken out."""
-        known = self._known
-        if known.pending is None:
+        if self._known.pending is None:
             return
-        assert known.statistics is not None
-        statistics = known.statistics.without(*known.pending)
+        statistics = self.statistics_before_spectrum
+        assert statistics is not None
         # One assignment: an interrupt before it leaves the problem as it was.
         self._known = self._of_statistics(self.source, self.alpha, statistics)._known
+        self._settled = None
 
     def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> "RidgeProblem":
         """The problem without `rows`, whose values are x and y."""
