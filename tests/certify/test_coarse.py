@@ -1,5 +1,6 @@
 """Few digits, on the safe side: against the exact accountant, and against 50 digits."""
 
+import copy
 import dataclasses
 import math
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pilu
-from pilu.accounting.coarse import CoarseCurve, two_digits_up, up_to_grid
+from pilu.accounting.coarse import CoarseCurve, decade_up, two_digits_up, up_to_grid
 from pilu.accounting.composition import Spent
 from pilu.accounting.curves import GaussianCurve
 from pilu.certify.certificate import Certificate
@@ -18,6 +19,13 @@ from pilu.certify.coarse import CoarseExact
 from pilu.exceptions import CertificateMismatch
 
 OPTIONS = {"n_unlearn_steps": 2, "delta": 1e-3}
+
+
+def gaussian_delta(mu, epsilon):
+    """delta of the Gaussian mechanism, to 50 digits."""
+    with mpmath.workdps(50):
+        m, e = mpmath.mpf(float(mu)), mpmath.mpf(float(epsilon))
+        return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
 
 
 @pytest.fixture
@@ -84,11 +92,10 @@ def test_coarse_curves_chain_to_an_upper_bound():
     """Five mu-GDP mechanisms compose to one of 5 mu along a line: the truth, to 50 digits."""
     mu, total = 0.2, Spent()
     for _ in range(5):
-        total = total.after(epsilon=1.0, delta=1e-3, curve=CoarseCurve(GaussianCurve(mu, 0.0)))
-    with mpmath.workdps(50):
-        m, eps = mpmath.mpf(5) * mpmath.mpf(mu), mpmath.mpf(total.epsilon)
-        truth = mpmath.ncdf(-eps / m + m / 2) - mpmath.exp(eps) * mpmath.ncdf(-eps / m - m / 2)
-    assert float(truth) <= total.delta <= 1e-3
+        curve = CoarseCurve(GaussianCurve(mu, 0.0), mu=0.31)
+        total = total.after(epsilon=1.0, delta=1e-3, curve=curve)
+    least, most = (float(gaussian_delta(5 * m, total.epsilon)) for m in (mu, 0.31))  # its rung
+    assert least <= total.delta <= 1.2 * most
 
 
 def test_what_is_kept_of_a_request_has_few_digits(model):
@@ -96,12 +103,39 @@ def test_what_is_kept_of_a_request_has_few_digits(model):
     assert certificate.accountant["coarse"] is True
     assert certificate.epsilon == certificate.total_epsilon == 1.0
     assert certificate.mu is None
-    for error in certificate.numerical_error.values():
-        assert float(f"{error:.1e}") == error
-    deltas = model._fitted.spent.record()["deltas"]
-    halves = [2 * math.log2(d) for d in deltas if 0 < d < 1 and d != OPTIONS["delta"]]
-    assert halves
-    np.testing.assert_allclose(halves, np.round(halves), atol=1e-6)
+    for name in ("shift", "covariance", "epsilon"):
+        error = certificate.numerical_error[name]
+        assert float(f"1e{round(math.log10(error))}") == error
+
+
+@pytest.mark.parametrize("mu", [1e-4, 0.11, 0.29, 1.7])
+def test_deltas_stand_on_a_ladder_of_gaussian_curves(mu):
+    """Against 50 digits: never below the curve, on the next rung above it."""
+    epsilons = np.array([0.0, 0.3, 1.0, 2.0])
+    found = CoarseCurve(GaussianCurve(mu, 0.0), mu=0.3).deltas(epsilons)
+    octaves = [-3, -2, -1, *(k / 4 for k in range(17))]
+    least = next(0.3 * 2**k for k in octaves if 0.3 * 2**k >= mu)
+    for eps, delta in zip(epsilons, found, strict=True):
+        assert gaussian_delta(mu, eps) <= delta
+        assert delta == pytest.approx(float(gaussian_delta(least, eps)), rel=1e-9, abs=1e-300)
+    assert CoarseCurve(GaussianCurve(50.0, 0.0), mu=0.3).deltas(epsilons).tolist() == [1.0] * 4
+
+
+def test_the_table_of_a_total_says_on_which_rungs_the_row_stood(model):
+    """Not more: rows of about one price leave one table."""
+    tables = set()
+    for row in range(12):
+        twin = copy.deepcopy(model)
+        twin.unlearn(row, accountant=CoarseExact(), **OPTIONS)
+        tables.add(tuple(twin._fitted.spent.record()["deltas"]))
+    assert len(tables) <= 6
+
+
+@pytest.mark.parametrize("error", [0.0, 1e-15, 1e-9, 2e-9, 1e-8, 3.3e-4, 1.0])
+def test_errors_by_decades(error):
+    found = decade_up(error)
+    assert max(error, 1e-9) <= found <= max(10 * error, 1e-9) * (1 + 1e-12)
+    assert round(math.log10(found)) == pytest.approx(math.log10(found), abs=1e-12)
 
 
 def test_the_hash_of_the_evidence_cannot_be_tried(rows):

@@ -26,6 +26,8 @@ __all__ = [
 
 SCHEMA = "pilu.certificate/1"
 
+_DEEPEST = 32  # levels of a certificate or a receipt
+
 _UTILITY_NUMBERS = ("before", "after", "redraw", "seconds", "redraw_seconds")
 
 
@@ -162,9 +164,12 @@ class Certificate:
 def strict_json(text: str) -> Any:
     """JSON that says everything once, in numbers that are numbers; a `ValueError` otherwise."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once_each)
+        record = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once_each)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    if isinstance(record, dict | list):
+        _check_depth(record, _DEEPEST)
+    return record
 
 
 def sha256_of(record: Any) -> str:
@@ -211,6 +216,14 @@ def _thawed(value: Any) -> Any:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number a certificate can hold")
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if left == 0:
+        raise ValueError("it is nested too deeply")
+    for part in value.values() if isinstance(value, dict) else value:
+        if isinstance(part, dict | list):
+            _check_depth(part, left - 1)
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

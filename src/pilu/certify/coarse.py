@@ -8,9 +8,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pilu.accounting.coarse import CoarseCurve, two_digits_up, up_to_grid
+from pilu.accounting.coarse import CoarseCurve, decade_up, up_to_grid
 from pilu.certify.accountant import Calibration, Target
 from pilu.certify.exact import Exact
+from pilu.certify.noise_search import mu_of
 from pilu.laws.comparison import Comparison
 
 __all__ = ["CoarseExact"]
@@ -50,8 +51,9 @@ class CoarseExact(Exact):
         else:
             raise ArithmeticError("no noise on the grid was found to suffice; please report this.")
         answer = self._calibration(difference, enclosure, curve, noise, target.epsilon, target)
-        errors = {name: two_digits_up(error) for name, error in answer.numerical_error.items()}
-        return replace(answer, curve=CoarseCurve(answer.curve), numerical_error=errors)
+        errors = {name: decade_up(error) for name, error in answer.numerical_error.items()}
+        ladder = CoarseCurve(answer.curve, mu_of(target.epsilon, target.delta))
+        return replace(answer, curve=ladder, numerical_error=errors)
 
 
 def _coarse(noise: float, floor: float) -> float:

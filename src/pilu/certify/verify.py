@@ -8,9 +8,9 @@ import numpy as np
 
 from pilu.accounting.coarse import CoarseCurve
 from pilu.accounting.composition import Spent
-from pilu.accounting.curves import GaussianCurve, PrivacyCurve
+from pilu.accounting.curves import Curve, GaussianCurve, PrivacyCurve
 from pilu.accounting.gaussians import GaussianPair
-from pilu.accounting.gdp import epsilon_from_mu
+from pilu.accounting.gdp import epsilon_from_mu, mu_from_epsilon
 from pilu.accounting.shifted import Blocks, later_variance
 from pilu.certify.certificate import SCHEMA, Certificate, sha256_of
 from pilu.certify.scope import FACTS_OF_BATCHES, scope_of_langevin, scope_of_redraw
@@ -37,7 +37,12 @@ def verify(certificate: Certificate) -> dict[str, bool]:
     """
     _require(isinstance(certificate, Certificate), "certificate must be a pilu.Certificate")
     _require(certificate.schema == SCHEMA, f"schema must be {SCHEMA!r}")
-    _check_fields(certificate)
+    try:
+        _check_fields(certificate)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise CertificateMismatch(
+            f"the fields cannot be read ({type(error).__name__}: {error})."
+        ) from None
     checks = {
         "fields_consistent": True,
         "evidence_matches_hash": False,
@@ -165,7 +170,9 @@ def _recompute_exact(c: Certificate) -> tuple[float, Spent]:
     close = recomputed <= c.epsilon * (1 + _TOLERANCE) + 1e-12 and (
         c.epsilon == c.epsilon_target if coarse else c.epsilon <= recomputed * (1 + 1e-5) + 1e-9
     )
-    forward = CoarseCurve(curve.forward()) if coarse else curve.forward()
+    forward: Curve = curve.forward()
+    if coarse:
+        forward = CoarseCurve(forward, float(mu_from_epsilon(c.epsilon_target, c.delta)))
     total = _prior(c).after(epsilon=c.epsilon, delta=c.delta, curve=forward)
     return (c.epsilon if close else recomputed), total
 

@@ -33,13 +33,19 @@ def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
         except (PiluError, ValueError, OSError, ArithmeticError) as error:
             if _debug.get():
                 raise
-            _complain(_as_typed(" ".join(str(error).split())))
+            _complain(_as_typed(_in_words(error)))
             raise SystemExit(_code(error)) from None
         except KeyboardInterrupt:
             _complain("interrupted; `pilu ledger` shows what is done.")
             raise SystemExit(INTERRUPTED) from None
 
     return quiet
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}. Nothing was changed."
+    return " ".join(str(error).split())
 
 
 def _as_typed(message: str) -> str:

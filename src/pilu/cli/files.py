@@ -1,6 +1,7 @@
 """Files that commands write: outside of the store, under their names when they are whole."""
 
 import os
+import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,33 +15,36 @@ __all__ = ["ReceiptFile", "check_output", "read_text", "write_whole"]
 class ReceiptFile:
     """A receipt, written before the change it speaks of and given its name when that is done.
 
-    Killed in between, `.NAME.part` is left: `pilu verify` against the store tells whether the
+    Killed in between, a part beside it is left: `pilu verify` against the store tells whether the
     change was done.
     """
 
     def __init__(self, given: Path | None, store: Path, private_key: Path | None) -> None:
         self.path = given or Path(f"receipt-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json")
-        self._part = self.path.with_name(f".{self.path.name}.part")
-        self._private_key, self._is_ours = private_key, False
+        self._part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
+        self._private_key = private_key
+        self._receipt: Any = None  # once it is there
         check_output("receipt", self.path, store)
-        for path in (self.path, self._part):
-            if path.exists():
-                raise ValueError(f"receipt must be a new file, got {path}, which is there already.")
+        if self.path.exists():
+            raise ValueError(
+                f"receipt must be a new file, got {self.path}, which is there already."
+            )
         if private_key is not None:
             from pilu.deletion.signing import check_private_key
 
             check_private_key(private_key)  # before the work is done
 
-    def delivered_by(self, change: Callable[..., Any], **options: Any) -> Any:
+    def delivered_by(self, desk: Any, change: Callable[..., Any], **options: Any) -> Any:
         """Make a change that hands its receipt to `deliver`; what it returns."""
         try:
             found = change(deliver=self._write, **options)
-        except DoneWithTrouble:
-            self._give_name()
-            raise
         except BaseException:
-            if self._is_ours:
-                self._part.unlink(missing_ok=True)
+            # Whether it came before or after the change was done, the log knows.
+            if self._receipt is not None:
+                if desk.has(self._receipt):
+                    self._give_name()
+                else:
+                    self._part.unlink(missing_ok=True)
             raise
         self._give_name()
         return found
@@ -51,11 +55,11 @@ class ReceiptFile:
 
         if self._private_key is not None:
             receipt = receipt.signed(sign(receipt, self._private_key))
+        self._receipt = receipt
         write_new(self._part, receipt.to_json().encode())
-        self._is_ours = True
 
     def _give_name(self) -> None:
-        if not self._is_ours:  # nobody was to be forgotten
+        if self._receipt is None:  # nobody was to be forgotten
             return
         try:
             os.link(self._part, self.path)  # never over another file

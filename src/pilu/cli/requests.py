@@ -178,6 +178,7 @@ def unlearn(
     file = ReceiptFile(receipt, store, sign)
     with opened(store) as desk:
         found = file.delivered_by(
+            desk,
             desk.unlearn,
             subject=subject,
             epsilon=epsilon,
@@ -222,6 +223,7 @@ def run(
     file = ReceiptFile(receipt, store, sign)
     with opened(store) as desk:
         found = file.delivered_by(
+            desk,
             desk.run,
             epsilon=epsilon,
             delta=delta,
@@ -248,7 +250,7 @@ def redraw(
     """Draw the parameters afresh from the rows that are left: epsilon = 0, a full budget."""
     file = ReceiptFile(receipt, store, sign)
     with opened(store) as desk:
-        found = file.delivered_by(desk.redraw, table=table, recollect=recollect)
+        found = file.delivered_by(desk, desk.redraw, table=table, recollect=recollect)
         _tell(desk, found, file.path, as_json)
 
 

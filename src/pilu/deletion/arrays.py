@@ -89,11 +89,17 @@ def drop_others(store: Path, generation: int) -> list[int]:
 def write_new(path: Path, content: bytes) -> None:
     """A new file for its owner's eyes, down to the disk."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    sync_folder(path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(path.parent)
+    except BaseException as error:
+        path.unlink(missing_ok=True)  # it is ours, and not whole
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
 
 
 def _read(path: Path, sha256: str) -> bytes:

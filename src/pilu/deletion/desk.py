@@ -118,6 +118,13 @@ class Desk:
         with self.store.ledger.reading() as ledger:
             yield ledger
 
+    def has(self, receipt: Receipt) -> bool:
+        """Whether the log has the entry of a receipt: whether what it speaks of is done."""
+        with self.log() as ledger:
+            entries = ledger.entries()
+        place = receipt.place
+        return place < len(entries) and entries[place].record == dict(receipt.entry)
+
     def quote(
         self, subjects: Sequence[Any], table: str | Path | None = None, **options: Any
     ) -> Quote:

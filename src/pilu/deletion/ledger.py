@@ -58,7 +58,7 @@ class Ledger:
             for setting in _SETTINGS:
                 self._database.execute(setting)
             found = self._database.execute("PRAGMA application_id").fetchone()[0]
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise StoreDamaged(_in_words(path, error)) from None
         if found not in (0, _APPLICATION_ID):
             raise StoreDamaged(f"{path} is not a ledger of pilu, but another SQLite file.")
@@ -108,7 +108,8 @@ class Ledger:
         except BaseException as error:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
-            if isinstance(error, sqlite3.DatabaseError):
+            # sqlite3 itself fails to decode the names in a damaged file
+            if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
                 raise StoreDamaged(_in_words(self.path, error)) from None
             raise
 
@@ -161,7 +162,7 @@ class Ledger:
         ).fetchall()
         if [place for place, _ in rows] != list(range(len(rows))):
             raise LedgerMismatch(f"{self.path}: an entry is missing from the log.")
-        bodies = [bytes(body) for _, body in rows]
+        bodies = [self._bytes(body) for _, body in rows]
         kept = self._database.execute("SELECT body FROM head").fetchone()
         found = str(head([leaf(body) for body in bodies]))
         if (kept[0] if kept else found) != found or (bodies and not kept):
@@ -178,7 +179,7 @@ class Ledger:
         row = self._database.execute("SELECT CAST(body AS BLOB) FROM state").fetchone()
         if row is None:
             raise StoreDamaged(f"{self.path} holds no state. Restore the directory from a backup.")
-        body = bytes(row[0])
+        body = self._bytes(row[0])
         told = [e.record["state_sha256"] for e in self.entries() if "state_sha256" in e.record]
         if not told or hashlib.sha256(body).hexdigest() != told[-1]:
             raise StoreDamaged(
@@ -192,6 +193,11 @@ class Ledger:
         body = canonical(state)
         self._database.execute("INSERT OR REPLACE INTO state VALUES (1, ?)", (body,))
         return self.append({**record, "state_sha256": hashlib.sha256(body).hexdigest()})
+
+    def _bytes(self, body: Any) -> bytes:
+        if not isinstance(body, bytes):
+            raise StoreDamaged(f"{self.path} is damaged: a record is empty. Restore a backup.")
+        return body
 
     def _json(self, body: bytes, what: str) -> dict[str, Any]:
         try:
@@ -208,10 +214,11 @@ class Ledger:
         """Refuse a file that SQLite itself finds damaged."""
         try:
             found = self._database.execute("PRAGMA integrity_check").fetchone()[0]
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise StoreDamaged(_in_words(self.path, error)) from None
         if found != "ok":
-            raise StoreDamaged(f"{self.path} is damaged: {found}. Restore it from a backup.")
+            reason = " ".join(str(found).split())
+            raise StoreDamaged(f"{self.path} is damaged: {reason}. Restore it from a backup.")
 
 
 def check_is_store(folder: Path) -> None:
@@ -227,8 +234,8 @@ def canonical(record: Mapping[str, Any]) -> bytes:
     return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _in_words(path: Path, error: sqlite3.Error) -> str:
-    text = str(error)
+def _in_words(path: Path, error: Exception) -> str:
+    text = " ".join(str(error).split())
     if "locked" in text or "busy" in text:
         return f"{path} is in use by another process. Try again once it is done."
     if "readonly" in text:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.accounting.coarse import two_digits_up
+from pilu.accounting.coarse import up_to_grid
 from pilu.accounting.composition import Spent
 from pilu.dynamics.chain import Chain
 from pilu.dynamics.schedule import Schedule, Segment
@@ -27,6 +27,8 @@ __all__ = ["Model", "arrays_of", "record_of", "restored"]
 
 Model = LangevinRidge | LangevinRidgeClassifier
 Arrays = Mapping[str, NDArray[Any]]
+
+_PER_OCTAVE = 4  # for errors: forty deletions or so until the rows are summed anew
 
 _KINDS: dict[str, type[Model]] = {
     "regression": LangevinRidge,
@@ -77,7 +79,7 @@ def record_of(model: Model) -> dict[str, Any]:
         else {
             "target_energy": statistics.target_energy,
             # More error is the safe side; all its digits would tell the norm of the rows taken out.
-            "error": two_digits_up(statistics.error),
+            "error": up_to_grid(statistics.error, _PER_OCTAVE) if statistics.error else 0.0,
         },
         "spent": fitted.spent.record(),
         "certificates": list(fitted.certificates),
