@@ -16,11 +16,13 @@ from benchmarks import references
 from benchmarks.data import Array, Size, make_data, with_intercept
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
+from pilu.deletion.budget import Budget
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
 from pilu.deletion.tables import Columns
 
 COLUMNS = Columns(("y",), "row_id", "person")
+ROWS_IN_A_GROUP = 4096
 
 
 def people_quoted(size: Size) -> int:
@@ -37,26 +39,32 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
         folder = Path(name)
         _write_table(X, Y, folder / "people.parquet")
         desk = watch.time(
-            "fit", Desk.create, folder / "store", folder / "people.parquet", COLUMNS, n_steps=size.T
+            "fit",
+            Desk.create,
+            folder / "store",
+            folder / "people.parquet",
+            COLUMNS,
+            n_steps=size.T,
+            budget=Budget(1e3, 0.9),
         )
         with desk:
-            G = references.gram(rows)
-            for k in range(plan.repeats):
-                references.time_eigh(watch, G)
-                watch.time("same bytes", _copy_durably, folder / "store", folder / "copy")
-                watch.time("unlearn", desk.unlearn, f"p{7 * k}", n_unlearn_steps=size.K)
-                _start_up(watch, folder)
             step_size = desk.store.read().model.step_size_
             for _ in range(plan.long_repeats):
                 _literal("Algorithm 1 before", plan, watch, rows, Y, step_size)
-                watch.time(
-                    "quotes",
-                    price_everybody,
-                    desk.store,
-                    n_unlearn_steps=size.K,
-                    at_most=people_quoted(size),
-                )
+                watch.time("quotes", _quote, desk, size)
                 _literal("Algorithm 1 after", plan, watch, rows, Y, step_size)
+            G = references.gram(rows)
+            for k in range(plan.repeats):
+                references.time_eigh(watch, G)
+                row = 7 * k
+                watch.time("same bytes", _same_bytes, folder, row)
+                watch.time("unlearn", desk.unlearn, f"p{row}", n_unlearn_steps=size.K)
+                _start_up(watch, folder)
+            watch.time("quotes after deletions", _quote, desk, size)
+
+
+def _quote(desk: Desk, size: Size) -> None:
+    price_everybody(desk.store, n_unlearn_steps=size.K, at_most=people_quoted(size))
 
 
 def _write_table(X: Array, Y: Array, path: Path) -> None:
@@ -64,11 +72,13 @@ def _write_table(X: Array, Y: Array, path: Path) -> None:
     columns["y"] = Y[:, 0]
     columns["row_id"] = [f"r{i}" for i in range(len(X))]
     columns["person"] = [f"p{i}" for i in range(len(X))]
-    pyarrow.parquet.write_table(pa.table(columns), path, row_group_size=4096)
+    pyarrow.parquet.write_table(pa.table(columns), path, row_group_size=ROWS_IN_A_GROUP)
 
 
-def _copy_durably(store: Path, to: Path) -> None:
-    """Read every byte of the store and write it again, down to the disk."""
+def _same_bytes(folder: Path, row: int) -> None:
+    """Read what a deletion reads, and write what it writes, down to the disk."""
+    _read_row_group(folder / "people.parquet", row)
+    store, to = folder / "store", folder / "copy"
     shutil.rmtree(to, ignore_errors=True)
     for path in sorted(p for p in store.rglob("*") if p.is_file()):
         content = path.read_bytes()
@@ -77,6 +87,17 @@ def _copy_durably(store: Path, to: Path) -> None:
         with new.open("wb") as file:
             file.write(content)
             os.fsync(file.fileno())
+
+
+def _read_row_group(table: Path, row: int) -> None:
+    """The bytes of the group of rows that a row is in, as they lie in the file."""
+    metadata = pyarrow.parquet.read_metadata(table)
+    group = metadata.row_group(row // ROWS_IN_A_GROUP)
+    columns = [group.column(k) for k in range(group.num_columns)]
+    start = min(c.dictionary_page_offset or c.data_page_offset for c in columns)
+    with table.open("rb") as file:
+        file.seek(start)
+        file.read(sum(c.total_compressed_size for c in columns))
 
 
 def _start_up(watch: Stopwatch, folder: Path) -> None:

@@ -104,6 +104,7 @@ def test_every_row_of_the_desk_is_there(run):
         "fit of a table",
         "unlearn",
         "quotes of 50 people",
+        "after the deletions",
         "pilu --help",
         "pilu ledger",
     ]

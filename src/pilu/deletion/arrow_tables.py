@@ -108,9 +108,7 @@ class ArrowTable:
                 return
 
     def _batch(self, batch: Any, places: NDArray[np.intp]) -> Batch:
-        X = np.empty((batch.num_rows, len(self.features)))
-        for k, name in enumerate(self.features):
-            X[:, k] = self._numbers(batch, name, places)
+        X = self._matrix(batch, places)
         y = [self._values(batch, name, places) for name in self.columns.target]
         return Batch(
             places,
@@ -119,6 +117,19 @@ class ArrowTable:
             self._named(batch, self.columns.id),
             self._named(batch, self.columns.subject),
         )
+
+    def _matrix(self, batch: Any, places: NDArray[np.intp]) -> Array:
+        arrow = need("pyarrow", for_="reading tables", extra="desk")
+        columns = batch.select(list(self.features)).columns
+        X = np.empty((batch.num_rows, len(columns)))
+        if all(arrow.types.is_floating(c.type) and not c.null_count for c in columns):
+            for k, column in enumerate(columns):
+                X[:, k] = column.to_numpy(zero_copy_only=False)
+            if np.isfinite(X).all():
+                return X
+        for k, name in enumerate(self.features):  # one by one, to say which is wrong
+            X[:, k] = self._numbers(batch, name, places)
+        return X
 
     def _numbers(self, batch: Any, name: str, places: NDArray[np.intp]) -> Array:
         values = self._values(batch, name, places)
