@@ -343,7 +343,21 @@ def test_a_budget_that_is_spent_has_a_code_of_its_own(run):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example(run, command):
-    assert f"pilu {command} " in run(f"{command} --help")
+    told = run(f"{command} --help")
+    assert f"pilu {command} " in told
+    assert ("--json" in told) == (command != "demo")  # which runs the others
+
+
+def test_somebody_who_has_all_rows(run, tmp_path):
+    table = pyarrow.parquet.read_table(tmp_path / "people.parquet")
+    where = table.column_names.index("person")
+    pyarrow.parquet.write_table(
+        table.set_column(where, "person", pa.array(["p0"] * 60)), tmp_path / "one.parquet"
+    )
+    run("fit one.parquet --target y --subject person --out one")
+    assert "must leave at least one row" in run("unlearn one --subject p0", code=2)
+    assert "all rows that are left are one person's" in run("quote one --all", code=2)
+    assert "learned 60 rows" in run("ledger one")
 
 
 def test_debug_shows_the_traceback(tmp_path):

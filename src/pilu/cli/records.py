@@ -164,12 +164,14 @@ def _verified_certificate(path: Path, text: str) -> dict[str, bool]:
 def keygen(
     private: Annotated[Path, typer.Option(help="The private key to write; keep it secret.")],
     public: Annotated[Path, typer.Option(help="The public key to write, for everybody.")],
+    as_json: Json = False,
 ) -> None:
     """A pair of Ed25519 keys, to sign receipts and to check them."""
     from pilu.deletion.signing import make_keys
 
     make_keys(private, public)
-    typer.echo(f"{private}: sign with it, --sign {private}\n{public}: give it to everybody")
+    text = f"{private}: sign with it, --sign {private}\n{public}: give it to everybody"
+    say({"private": str(private), "public": str(public)}, text, as_json)
 
 
 def release(store: Store, out: Out, as_json: Json = False) -> None:
@@ -234,6 +236,7 @@ def report(
     out: Out,
     table: TableNow = None,
     people: Annotated[int, typer.Option(help="Quote at most so many, drawn at random.")] = 500,
+    as_json: Json = False,
 ) -> None:
     """One page for people: what is certified, what it costs, what is left, all certificates."""
     from pilu.cli.reporting import contents_of
@@ -243,4 +246,4 @@ def report(
         check_output("out", out, store, inputs=(desk.table(table),))
         page = render(contents_of(desk, table, people))
     write_whole(out, page)
-    typer.echo(f"{out}: open it in a browser")
+    say({"out": str(out)}, f"{out}: open it in a browser", as_json)
