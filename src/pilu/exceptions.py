@@ -10,6 +10,7 @@ PiluError
 |-- BudgetSpent           a request would go past a store's budget; nothing was changed
 |-- DoneWithTrouble       a change is done, and something after it failed
 |-- StoreDamaged          a file of a store cannot be read or written; the message says which
+|-- ClusterLost           a dask scheduler or its workers went away; nothing was changed
 |-- DatasetUnavailable    a file could not be had; the message says what to run
 `-- MissingExtra          an optional dependency is not installed (an ImportError too)
 """
@@ -18,6 +19,7 @@ __all__ = [
     "AlreadyForgotten",
     "BudgetSpent",
     "CertificateMismatch",
+    "ClusterLost",
     "DatasetUnavailable",
     "DoneWithTrouble",
     "LedgerMismatch",
@@ -68,6 +70,10 @@ class DoneWithTrouble(PiluError):
 
 class StoreDamaged(PiluError):
     """A file of a store is damaged, in use or not writable; nothing was changed."""
+
+
+class ClusterLost(PiluError):
+    """A dask scheduler, or all of its workers, went away in the middle of a computation."""
 
 
 class DatasetUnavailable(PiluError):

@@ -1,5 +1,6 @@
 """Ridge regression by Langevin dynamics: parameters, their checks, and fitting."""
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
@@ -19,6 +20,7 @@ from pilu.estimators.planning import PlanningMixin
 from pilu.estimators.requests import RowBook
 from pilu.laws.cyclic import CyclicLaw
 from pilu.ridge.cyclic import CyclicProblem
+from pilu.ridge.partitions import PartitionedRows, Partitions, is_dask
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.rows import RowSource
 
@@ -68,7 +70,8 @@ class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type:
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Referred to, not copied; leave it unchanged while the model is in use.
+            Referred to, not copied; leave it unchanged while the model is in use. With y, a dask
+            array or dataframe will do (``pilu[dask]``, docs/sizes.md).
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets, or labels for a classifier.
         sample_ids : sequence of unique hashables, optional
@@ -87,6 +90,9 @@ class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type:
         self, X: Any, y: Any, sample_ids: Any, subjects: Any, coef_init: ArrayLike | None
     ) -> None:
         self._check_parameters()
+        if is_dask(X) or is_dask(y):
+            self._fit_partitions(Partitions.of(X, y), sample_ids, subjects, coef_init)
+            return
         if sample_ids is None:
             index = getattr(X, "index", None)  # a pandas index serves as ids where it can
             if getattr(index, "is_unique", False):
@@ -101,15 +107,56 @@ class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type:
             check_scale(name, values)
         source = RowSource.of(X, Y, fit_intercept=bool(self.fit_intercept))
         problem, largest = self._problem(source, Y.shape[1])
+        book = RowBook.open(len(X), source.key, sample_ids, subjects)
+        start = self._start(coef_init, X.shape[1], Y.shape[1])
+        self._learn(problem, largest, start, book)
+
+    def _fit_partitions(
+        self, partitions: Partitions, sample_ids: Any, subjects: Any, coef_init: ArrayLike | None
+    ) -> None:
+        """The same from dask collections: one pass over the partitions, where they are."""
+        if self.batch_size is not None or self.solver != "spectral":
+            raise ValueError(
+                "batch_size must be None and solver 'spectral' for dask collections: rows are read "
+                "once, where they are."
+            )
+        key, fit_intercept = secrets.token_bytes(32), bool(self.fit_intercept)
+        encode, d = self._partitioned_targets(partitions)
+        learned = partitions.learn(key, encode, d, fit_intercept=fit_intercept)
+        n, p = int(learned.sizes.sum()), partitions.n_features
+        if n < 2:
+            raise ValueError(f"X must have at least 2 rows, got n_samples={n}.")
+        for name, largest in zip(("X", "y"), learned.largest, strict=True):
+            check_scale(name, largest)
+        self.n_features_in_ = p
+        if partitions.columns is not None:
+            self.feature_names_in_ = np.array(partitions.columns, dtype=object)
+        rows = PartitionedRows(partitions, learned.sizes, encode, d)
+        live = np.ones(n, dtype=bool)
+        source = RowSource(rows.X, rows.Y, fit_intercept, live, learned.digests, key)  # type: ignore[arg-type]
+        alpha = float(self.alpha)
+        if n >= source.n_columns:
+            problem = RidgeProblem.of_statistics(source, alpha, learned.statistics)
+        else:
+            problem = RidgeProblem.collected(source, alpha, d, source.features)
+        if sample_ids is None and getattr(learned.index, "is_unique", False):
+            sample_ids = learned.index
+        book = RowBook.open(n, key, sample_ids, subjects)
+        self._learn(problem, problem.spectrum.largest, self._start(coef_init, p, d), book)
+
+    def _partitioned_targets(self, partitions: Partitions) -> tuple[Any, int]:
+        """How targets become numbers, and how many columns they have."""
+        raise NotImplementedError
+
+    def _learn(self, problem: Problem, largest: float, start: Array, book: RowBook) -> None:
         chain = Chain.learn(
             problem,
             step_size=self._resolve_step_size(largest),
             solver=self.solver,
-            start=self._start(coef_init, X.shape[1], Y.shape[1]),
+            start=start,
             segment=Segment(int(self.n_steps), float(self.noise)),
             gaussian=self._gaussian(stream=0),
         )
-        book = RowBook.open(len(X), source.key, sample_ids, subjects)
         fitted = Fitted(chain, book)
         if isinstance(fitted.law, CyclicLaw):
             fitted.law.prepare()

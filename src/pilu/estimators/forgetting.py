@@ -21,6 +21,8 @@ from pilu.estimators.fitted import Fitted
 from pilu.estimators.quoting import QuotingMixin
 from pilu.estimators.utility import Validation, langevin_record, redraw_record
 from pilu.exceptions import CertificateMismatch
+from pilu.ridge.partitions import PartitionedRows, Partitions, is_dask
+from pilu.ridge.rows import RowSource
 
 __all__ = ["ForgettingMixin"]
 
@@ -183,7 +185,25 @@ class ForgettingMixin(QuotingMixin):
         self
         """
         check_is_fitted(self)
-        X, Y = self._attachable(X, y)
         fitted = self._fitted
-        self._fitted = fitted.reading(fitted.chain.problem.reading(fitted.source.attach(X, Y)))
+        if is_dask(X) or is_dask(y):  # rows are compared with their digests when they are read
+            source = self._attached_partitions(Partitions.of(X, y))
+        else:
+            source = fitted.source.attach(*self._attachable(X, y))
+        self._fitted = fitted.reading(fitted.chain.problem.reading(source))
         return self
+
+    def _attached_partitions(self, partitions: Partitions) -> RowSource:
+        source, sizes = self._fitted.source, partitions.sizes()
+        p = self._theta.shape[0] - bool(source.fit_intercept)
+        if sizes.sum() != source.n_rows or partitions.n_features != p:
+            raise ValueError(
+                f"X must have all {source.n_rows} rows of the fit and its {p} columns, got "
+                f"{int(sizes.sum())} rows of {partitions.n_features}."
+            )
+        rows = PartitionedRows(partitions, sizes, self._encoder(), self._theta.shape[1])
+        return source.reading(rows.X, rows.Y)
+
+    def _encoder(self) -> Any:
+        """From targets to numbers, partition by partition."""
+        raise NotImplementedError

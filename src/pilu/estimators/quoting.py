@@ -15,6 +15,7 @@ from pilu.certify.accountant import Accountant, Request, Target
 from pilu.certify.floor import calibrate_with_floor, noise_floor
 from pilu.certify.registry import resolve_accountant
 from pilu.estimators.fitted import FittedMixin
+from pilu.estimators.partitioned import lazy_quote, partitioned_rows
 from pilu.estimators.quote import Quote
 from pilu.estimators.requests import live_rows
 from pilu.estimators.utility import Validation, predict_utility, timed
@@ -66,6 +67,8 @@ class QuotingMixin(FittedMixin):
         Returns
         -------
         quote : Quote
+            For all rows of a model that was fitted on dask collections, a dask dataframe with the
+            index of the fit and the columns noise, epsilon and delta, not computed yet.
         """
         check_is_fitted(self)
         target, judge = (
@@ -74,6 +77,13 @@ class QuotingMixin(FittedMixin):
         )
         n_jobs, held_out = _check_n_jobs(n_jobs), self._checked_validation(validation)
         live = self._fitted.source.live
+        partitioned = partitioned_rows(self._fitted.source)
+        if requests is None and partitioned is not None:
+            if held_out is not None:
+                raise ValueError("validation must be None for a quote of all rows of dask.")
+            law = self._fitted.law
+            lazy: Quote = lazy_quote(partitioned, self._fitted.source, law, judge, target)
+            return lazy  # a frame with its columns
         if requests is None:
             found = [np.array([r]) for r in np.flatnonzero(live)]
             noise, reached = self._quote_all(target, judge, n_jobs)

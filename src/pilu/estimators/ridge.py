@@ -13,6 +13,8 @@ from pilu._checks import check_choice, check_flag
 from pilu.certify.accountant import Accountant
 from pilu.certify.certificate import Certificate
 from pilu.estimators.base import LangevinRidgeBase
+from pilu.estimators.partitioned import NumericTargets, OneHotTargets
+from pilu.ridge.partitions import Partitions
 
 __all__ = ["LangevinRidge", "LangevinRidgeClassifier"]
 
@@ -88,6 +90,13 @@ class LangevinRidge(RegressorMixin, LangevinRidgeBase):  # type: ignore[misc]
         Y = check_array(y, ensure_2d=False, dtype=np.float64, ensure_all_finite=False)
         return X, Y.reshape(len(Y), -1)
 
+    def _partitioned_targets(self, partitions: Partitions) -> tuple[Any, int]:
+        n_outputs, self._single_output = partitions.n_outputs()
+        return self._encoder(), n_outputs
+
+    def _encoder(self) -> Any:
+        return NumericTargets()
+
     @property
     def coef_(self) -> Array:
         """Coefficients without the intercept."""
@@ -137,16 +146,28 @@ class LangevinRidgeClassifier(ClassifierMixin, LangevinRidgeBase):  # type: igno
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y must have at least 2 classes, got n_classes={len(self.classes_)}: one class "
-                "leaves nothing to tell apart."
-            )
+        self._check_classes()
         return X, self._one_hot(y)
 
     def _attachable(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         X = validate_data(self, X, dtype="numeric", reset=False, ensure_all_finite=False)
         return X, self._one_hot(column_or_1d(y))
+
+    def _partitioned_targets(self, partitions: Partitions) -> tuple[Any, int]:
+        self.classes_ = partitions.classes()
+        check_classification_targets(self.classes_)
+        self._check_classes()
+        return self._encoder(), len(self.classes_)
+
+    def _encoder(self) -> Any:
+        return OneHotTargets(tuple(self.classes_.tolist()))
+
+    def _check_classes(self) -> None:
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y must have at least 2 classes, got n_classes={len(self.classes_)}: one class "
+                "leaves nothing to tell apart."
+            )
 
     def _one_hot(self, y: NDArray[Any]) -> Array:
         return np.asarray(np.asarray(y)[:, None] == self.classes_, dtype=np.float64)

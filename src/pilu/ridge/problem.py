@@ -77,7 +77,7 @@ class RidgeProblem:
         """The problem of the rows that `read` gives."""
         n, p = int(source.live.sum()), source.n_columns
         if n >= p:
-            return cls._of_statistics(
+            return cls.of_statistics(
                 source,
                 alpha,
                 Statistics.collect(read, n, p, n_outputs, fit_intercept=source.fit_intercept),
@@ -89,9 +89,10 @@ class RidgeProblem:
         return cls(source, alpha, _Known(None, Spectrum.of_rows(X, Y, alpha)))
 
     @classmethod
-    def _of_statistics(
+    def of_statistics(
         cls, source: RowSource, alpha: float, statistics: Statistics
     ) -> "RidgeProblem":
+        """The problem of rows whose sums are known."""
         spectrum = replace(
             Spectrum.of_statistics(statistics.gram, statistics.cross, alpha),
             target_norm=math.sqrt(statistics.target_energy) * (1 + 1e-9),
@@ -147,7 +148,7 @@ class RidgeProblem:
         statistics = self.statistics_before_spectrum
         assert statistics is not None
         # One assignment: an interrupt before it leaves the problem as it was.
-        self._known = self._of_statistics(self.source, self.alpha, statistics)._known
+        self._known = self.of_statistics(self.source, self.alpha, statistics)._known
         self._settled = None
 
     def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> "RidgeProblem":

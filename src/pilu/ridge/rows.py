@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pilu._checks import complaint
 from pilu.exceptions import RowsChanged, RowsNotAttached
 
-__all__ = ["RowSource"]
+__all__ = ["RowSource", "digests_of"]
 
 Array = NDArray[np.float64]
 
@@ -194,22 +194,15 @@ class RowSource:
 
     def digest(self, x: Array, y: Array) -> NDArray[np.uint8]:
         """Keyed digests of rows, without the column of ones, and their targets."""
-        keyed, raw = hashlib.sha256(self.key), bytearray()
-        for start in range(0, len(x), _HASHED_TOGETHER):
-            some = slice(start, start + _HASHED_TOGETHER)
-            # -0.0 and 0.0 are the same row
-            rows = zip(
-                np.add(x[some], 0.0, order="C"), np.add(y[some], 0.0, order="C"), strict=True
-            )
-            for row, target in rows:
-                digest = keyed.copy()  # rows of one source have one length: a key in front will do
-                digest.update(row)
-                digest.update(target)
-                raw += digest.digest()[:_DIGEST_BYTES]
-        return np.frombuffer(raw, dtype=np.uint8).reshape(len(x), _DIGEST_BYTES)
+        return digests_of(x, y, self.key)
 
     def _compare(self, rows: NDArray[np.intp], x: Array, y: Array) -> None:
-        wrong = (self.digest(x, y) != self.digests[rows]).any(axis=1)
+        self.compare(self.digests[rows], self.digest(x, y), rows)
+
+    @staticmethod
+    def compare(kept: NDArray[np.uint8], found: NDArray[np.uint8], rows: NDArray[np.intp]) -> None:
+        """Refuse rows whose digests are not those that were kept."""
+        wrong = (found != kept).any(axis=1)
         if wrong.any():
             raise RowsChanged(
                 f"{int(wrong.sum())} row(s), the first at position {int(rows[wrong][0])}, are not "
@@ -221,6 +214,21 @@ class RowSource:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "RowSource":
         return self  # immutable, and the rows are the caller's
+
+
+def digests_of(x: Array, y: Array, key: bytes) -> NDArray[np.uint8]:
+    """Keyed digests of rows, without the column of ones, and their targets."""
+    keyed, raw = hashlib.sha256(key), bytearray()
+    for start in range(0, len(x), _HASHED_TOGETHER):
+        some = slice(start, start + _HASHED_TOGETHER)
+        # -0.0 and 0.0 are the same row
+        rows = zip(np.add(x[some], 0.0, order="C"), np.add(y[some], 0.0, order="C"), strict=True)
+        for row, target in rows:
+            digest = keyed.copy()  # rows of one source have one length: a key in front will do
+            digest.update(row)
+            digest.update(target)
+            raw += digest.digest()[:_DIGEST_BYTES]
+    return np.frombuffer(raw, dtype=np.uint8).reshape(len(x), _DIGEST_BYTES)
 
 
 class _Scattered:

@@ -58,6 +58,22 @@ class Statistics:
             energy += other[2]
         return cls(gram, cross, energy)
 
+    @classmethod
+    def of_rows(
+        cls, blocks: Iterable[tuple[Array, Array]], p: int, d: int, *, fit_intercept: bool
+    ) -> "Statistics":
+        """The same by one thread."""
+        return cls(*_sums(blocks, p, d, fit_intercept))
+
+    def plus(self, other: "Statistics") -> "Statistics":
+        """The statistics of two sets of rows together."""
+        return Statistics(
+            self.gram + other.gram,
+            self.cross + other.cross,
+            self.target_energy + other.target_energy,
+            max(self.error, other.error),
+        )
+
     def without(self, x: Array, y: Array) -> "Statistics":
         """Subtract rows. `error` grows by what the subtraction cancels."""
         gram = self.gram - x.T @ x

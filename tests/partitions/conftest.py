@@ -1,0 +1,39 @@
+"""Rows in memory and in dask collections, and a cluster of two processes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+N, P = 240, 6
+COLUMNS = [f"f{k}" for k in range(P)]
+
+
+@pytest.fixture(scope="session")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, P))
+    return X, X @ rng.normal(size=P) + rng.normal(size=N)
+
+
+@pytest.fixture(scope="session")
+def frame(rows):
+    table = pd.DataFrame(rows[0], columns=COLUMNS, index=[f"row {i}" for i in range(N)])
+    return table.assign(y=rows[1])
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    distributed = pytest.importorskip("distributed")  # in every development install
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as made:
+        yield made
+
+
+@pytest.fixture
+def client(cluster):
+    from distributed import Client
+
+    with Client(cluster) as made:
+        made.wait_for_workers(2)
+        yield made
