@@ -28,7 +28,7 @@ def test_everybody_as_each_of_them(desk, priced):
 
 
 def test_rows_are_read_a_few_at_a_time(desk, priced, monkeypatch):
-    monkeypatch.setattr(table_module, "_BATCH_BYTES", 400)
+    monkeypatch.setattr(table_module, "BATCH_BYTES", 400)
     monkeypatch.setattr(costs, "_WORTH_PROCESSES", 4)  # and by several processes
     again = price_everybody(desk.store, n_unlearn_steps=1)
     np.testing.assert_array_equal(again.noise, priced.noise)

@@ -193,7 +193,7 @@ def test_classes(arrow_table, rows, tmp_path):
 
 
 def test_a_table_larger_than_a_batch_is_read_in_one_pass(parquet, rows, tmp_path, monkeypatch):
-    monkeypatch.setattr(table_module, "_BATCH_BYTES", 400)
+    monkeypatch.setattr(table_module, "BATCH_BYTES", 400)
     with Desk.create(tmp_path / "many", parquet, COLUMNS, n_steps=50, noise=0.01):
         (folder,) = (tmp_path / "many").glob("arrays-*")
         X = np.column_stack([rows[0], np.ones(N)])

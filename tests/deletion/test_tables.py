@@ -28,7 +28,7 @@ def read(table):
 
 @pytest.mark.parametrize("batch_bytes", [300, 2**20])
 def test_rows_in_batches(path, rows, batch_bytes, monkeypatch):
-    monkeypatch.setattr(table_module, "_BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(table_module, "BATCH_BYTES", batch_bytes)
     table = open_table(path, COLUMNS)
     X, y, ids, people = read(table)
     np.testing.assert_allclose(X, rows[0], rtol=1e-15)

@@ -25,7 +25,7 @@ def frame(rows):
 def cluster():
     distributed = pytest.importorskip("distributed")  # in every development install
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
     ) as made:
         yield made
 

@@ -71,14 +71,18 @@ class ReceiptFile:
             ) from None
 
 
-def check_output(name: str, path: Path, store: Path, *, inputs: tuple[Path, ...] = ()) -> None:
+def check_output(
+    name: str, path: Path, store: Path, *, inputs: tuple[Path, ...] = (), is_folder: bool = False
+) -> None:
     """Refuse to write into the store, over an input, or where there is no folder."""
     whole = path.resolve()
     if store.resolve() in [whole, *whole.parents]:
         raise ValueError(f"{name} must be outside of the store, got {path}.")
     if whole in [given.resolve() for given in inputs]:
         raise ValueError(f"{name} must be another file than what is read, got {path} for both.")
-    if path.is_dir():
+    if is_folder and path.exists() and not path.is_dir():
+        raise ValueError(f"{name} must be a folder for several files, got the file {path}.")
+    if path.is_dir() and not is_folder:
         raise ValueError(f"{name} must be a file, got the folder {path}.")
     if not path.parent.is_dir():
         raise ValueError(f"{name} must be in a folder that is there, got {path}.")

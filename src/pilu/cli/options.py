@@ -1,5 +1,6 @@
 """Arguments and options that several commands take."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ __all__ = [
     "Store",
     "Subject",
     "TableNow",
+    "bytes_of",
 ]
 
 Store = Annotated[Path, typer.Argument(help="The store, a folder made by `pilu fit`.")]
@@ -46,3 +48,13 @@ Sign = Annotated[
     Path | None, typer.Option("--sign", help="Sign the receipt with this private key.")
 ]
 Out = Annotated[Path, typer.Option(help="The file to write, outside of the store.")]
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def bytes_of(text: str) -> int:
+    """A number of bytes as people write it: 2GB, 500 MB."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?B|)", text.strip().upper())
+    if match is None or float(match[1]) <= 0:
+        raise ValueError(f"memory must be a size such as 2GB, got {text!r}.")
+    return int(float(match[1]) * _UNITS[match[2]])

@@ -210,11 +210,13 @@ def table(
     store: Store,
     table: TableNow = None,
     rewrite: Annotated[
-        Path | None, typer.Option(help="Write a table without them; it may be the same file.")
+        Path | None,
+        typer.Option(help="Write a table without them; it may be the same file or folder."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Which rows of forgotten people are still in your table; a table without them."""
+    from pilu.deletion.file_sets import is_pattern
     from pilu.deletion.rewriting import rewrite_without_forgotten, still_in_table
 
     with opened(store) as desk:
@@ -224,7 +226,7 @@ def table(
     text = f"{path}: {len(found):,} row(s) of forgotten people are still in it"
     text += f": {shown}" if len(found) else "."
     if rewrite is not None:
-        check_output("rewrite", rewrite, store)
+        check_output("rewrite", rewrite, store, is_folder=is_pattern(path))
         n_left = rewrite_without_forgotten(moment, key, path, rewrite)
         text += f"\n{rewrite}: {n_left:,} rows without them"
     rewritten = None if rewrite is None else str(rewrite)

@@ -5,6 +5,7 @@ from pathlib import Path
 from pilu.certify.certificate import library_versions
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
+from pilu.deletion.file_sets import is_there
 from pilu.deletion.history import pending
 from pilu.deletion.rewriting import still_in_table
 from pilu.deletion.store import now
@@ -20,7 +21,7 @@ def contents_of(desk: Desk, table: Path | None, people: int) -> Contents:
     state, chain = moment.state, moment.model._fitted.chain
     still, costs = None, None
     path = desk.table(table)
-    if table is not None or path.is_file():  # one that is named must be there
+    if table is not None or is_there(path):  # one that is named must be there
         still = len(still_in_table(moment, store.key, path))
         found = price_everybody(store, path, at_most=people)
         costs = Costs(

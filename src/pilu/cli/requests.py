@@ -27,6 +27,7 @@ from pilu.cli.options import (
     Store,
     Subject,
     TableNow,
+    bytes_of,
 )
 from pilu.exceptions import DoneWithTrouble
 
@@ -40,7 +41,9 @@ _DEAREST = 10
 
 
 def fit(
-    table: Annotated[Path, typer.Argument(help="Parquet, CSV, .npy or .npz.")],
+    table: Annotated[
+        Path, typer.Argument(help="Parquet, CSV, .npy or .npz; several as 'data/*.parquet'.")
+    ],
     target: Annotated[list[str], typer.Option(help="Target column; repeat it for several.")],
     out: Annotated[Path, typer.Option(help="The store to make: a new folder.")],
     id: Annotated[str | None, typer.Option(help="Column with a unique name for every row.")] = None,
@@ -54,6 +57,12 @@ def fit(
     noise: Annotated[float, typer.Option(help="Noise of learning.")] = 0.01,
     budget_epsilon: Annotated[float, typer.Option(help="What requests may add up to.")] = 10.0,
     budget_delta: Annotated[float | None, typer.Option(help="Default: 20 over the rows.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Stay within so much memory, such as 2GB.")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Learn by a dask cluster: its address, or local.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Learn from a table, batch after batch, into a new store."""
@@ -67,6 +76,8 @@ def fit(
             table,
             Columns(tuple(target), id, subject, classify=classify, ignored=tuple(ignore or ())),
             budget=Budget(budget_epsilon, budget_delta),
+            memory=None if memory is None else bytes_of(memory),
+            scheduler=scheduler,
             alpha=alpha,
             n_steps=learning_steps,
             noise=noise,

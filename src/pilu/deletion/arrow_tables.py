@@ -12,6 +12,7 @@ from pilu._extras import need
 from pilu.deletion.table import (
     Batch,
     Columns,
+    Part,
     as_names,
     as_numbers,
     check_columns,
@@ -26,6 +27,7 @@ Names = list[Any]
 
 
 _WHOLE_GROUP_BYTES = 256 * 2**20
+_PART_BYTES = 64 * 2**20  # of a table, for one task of a cluster
 
 
 class ArrowTable:
@@ -53,7 +55,12 @@ class ArrowTable:
     def _open(self) -> list[str]:
         raise NotImplementedError
 
-    def _record_batches(self, names: Sequence[str]) -> Iterator[Any]:
+    def _record_batches(
+        self,
+        names: Sequence[str],
+        most_bytes: int | None = None,
+        groups: Sequence[int] | None = None,
+    ) -> Iterator[Any]:
         raise NotImplementedError
 
     @cached_property
@@ -62,12 +69,18 @@ class ArrowTable:
         first = self.features[0]
         return sum(batch.num_rows for batch in self._record_batches([first]))
 
-    def batches(self) -> Iterator[Batch]:
-        """All rows in order."""
-        first = 0
-        for batch in self._record_batches([*self.features, *self.columns.special]):
+    def batches(
+        self, most_bytes: int | None = None, groups: Sequence[int] | None = None
+    ) -> Iterator[Batch]:
+        """All rows in order, or those of some row groups."""
+        first, names = 0, [*self.features, *self.columns.special]
+        for batch in self._record_batches(names, most_bytes, groups):
             yield self._batch(batch, first + np.arange(batch.num_rows))
             first += batch.num_rows
+
+    def parts(self) -> list[Part]:
+        """The file."""
+        return [Part(self.path, self.columns, None, 0, self.n_rows)]
 
     def names(self) -> Iterator[tuple[NDArray[np.intp], Names | None, Names | None]]:
         """Places, ids and subjects of all rows, without their values."""
@@ -174,7 +187,8 @@ class ParquetTable(ArrowTable):
 
     def _open(self) -> list[str]:
         parquet = need("pyarrow.parquet", for_="reading Parquet", extra="desk")
-        self._file = parquet.ParquetFile(self.path)
+        # Reading ahead would keep the bytes of all row groups that are asked for.
+        self._file = parquet.ParquetFile(self.path, pre_buffer=False)
         return list(self._file.schema_arrow.names)
 
     @cached_property
@@ -182,9 +196,30 @@ class ParquetTable(ArrowTable):
         """Rows in the file."""
         return int(self._file.metadata.num_rows)
 
-    def _record_batches(self, names: Sequence[str]) -> Iterator[Any]:
-        size = rows_in_a_batch(len(names))
-        yield from self._file.iter_batches(batch_size=size, columns=list(names))
+    def parts(self) -> list[Part]:
+        """Row groups, several small ones together."""
+        metadata, found, first = self._file.metadata, list[Part](), 0
+        groups: list[int] = []
+        n_rows = size = 0
+        for group in range(metadata.num_row_groups):
+            groups.append(group)
+            n_rows += metadata.row_group(group).num_rows
+            size += metadata.row_group(group).total_byte_size
+            if size >= _PART_BYTES or group == metadata.num_row_groups - 1:
+                found.append(Part(self.path, self.columns, tuple(groups), first, n_rows))
+                first, groups, n_rows, size = first + n_rows, [], 0, 0
+        return found
+
+    def _record_batches(
+        self,
+        names: Sequence[str],
+        most_bytes: int | None = None,
+        groups: Sequence[int] | None = None,
+    ) -> Iterator[Any]:
+        size = rows_in_a_batch(len(names), most_bytes)
+        yield from self._file.iter_batches(
+            batch_size=size, columns=list(names), row_groups=None if groups is None else [*groups]
+        )
 
     def _batches_around(self, places: NDArray[np.intp]) -> Iterator[tuple[int, Any]]:
         # Only the row groups that hold one of the rows are read.
@@ -215,7 +250,13 @@ class CsvTable(ArrowTable):
         with self._csv.open_csv(self.path, parse_options=_parsing(self._csv)) as reader:
             return list(reader.schema.names)
 
-    def _record_batches(self, names: Sequence[str]) -> Iterator[Any]:
+    def _record_batches(
+        self,
+        names: Sequence[str],
+        most_bytes: int | None = None,
+        groups: Sequence[int] | None = None,
+    ) -> Iterator[Any]:
+        # A CSV comes in blocks of a megabyte of text, which are small enough for any memory.
         arrow = need("pyarrow", for_="reading CSV", extra="desk")
         # Names are text, whatever they look like: 007 is not 7. Features are numbers.
         text = [name for name in (self.columns.id, self.columns.subject) if name is not None]

@@ -15,13 +15,14 @@ from pilu.certify.accountant import Request, Target
 from pilu.certify.certificate import Certificate, sha256_of_parameters
 from pilu.certify.coarse import CoarseExact
 from pilu.certify.verify import curve_of, verify
-from pilu.deletion.fitting import ReadElsewhere, encoded_targets
+from pilu.deletion.fitting import ReadElsewhere
 from pilu.deletion.history import certificates
 from pilu.deletion.lazy_rows import table_of, with_rows
 from pilu.deletion.ledger import canonical
 from pilu.deletion.merkle import Head
 from pilu.deletion.receipt import Receipt, certificate_of
 from pilu.deletion.store import Moment, Store
+from pilu.deletion.targets import encoded_targets
 from pilu.dynamics.schedule import Schedule, Segment
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, StoreDamaged
 from pilu.laws.iterates import IterateLaw

@@ -18,7 +18,7 @@ from pilu.deletion.fitting import fit_table
 from pilu.deletion.history import certificates, forgotten, pending
 from pilu.deletion.lazy_rows import recollected, with_rows
 from pilu.deletion.ledger import Ledger
-from pilu.deletion.names import Names, hash_of
+from pilu.deletion.names import hash_of
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.release import release_record
 from pilu.deletion.snapshot import Model
@@ -50,9 +50,15 @@ class Desk:
         columns: Columns,
         *,
         budget: Budget | None = None,
+        scheduler: str | None = None,
+        memory: int | None = None,
         **parameters: Any,
     ) -> "Desk":
-        """Fit a table into a new store; `parameters` are the estimator's."""
+        """Fit a table into a new store; `parameters` are the estimator's.
+
+        `scheduler` is "local" or the address of a dask scheduler, `memory` a number of bytes for a
+        fit in this process.
+        """
         if columns.subject is None and columns.id is None:
             raise ValueError(
                 "a subject or an id column must be given: without names nobody can be forgotten."
@@ -60,7 +66,7 @@ class Desk:
         folder, opened = Path(folder), open_table(table, columns)
         check_is_free(folder)
         key = secrets.token_bytes(32)
-        fitted = fit_table(opened, key, classify=columns.classify, **parameters)
+        fitted = fit_table(opened, columns, key, scheduler=scheduler, memory=memory, **parameters)
         chain = fitted.model._fitted.chain
         limits = (budget or Budget()).limits(opened.n_rows)
         state = {
@@ -87,8 +93,7 @@ class Desk:
             "private": chain.private,
             "parameters_sha256": sha256_of_parameters(chain.theta),
         }
-        names = Names.of(fitted.names, key)
-        return cls(Store.create(folder, key, fitted.model, names, state, entry))
+        return cls(Store.create(folder, key, fitted.model, fitted.names, state, entry))
 
     @classmethod
     def open(cls, folder: str | Path, *, patience: float = 30.0) -> "Desk":

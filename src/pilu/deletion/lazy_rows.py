@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.deletion.fitting import encoded_targets
 from pilu.deletion.names import hash_of
 from pilu.deletion.snapshot import Model
 from pilu.deletion.store import Moment
 from pilu.deletion.tables import Batch, Table, open_table
+from pilu.deletion.targets import encoded_targets
 from pilu.exceptions import RowsChanged
 from pilu.ridge.problem import RidgeProblem
 

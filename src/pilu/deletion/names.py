@@ -4,14 +4,14 @@ Whoever has the key can ask whether a name that he knows is among them, and nobo
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Names", "hash_of"]
+__all__ = ["Names", "hash_of", "hashes_of"]
 
 Hashes = NDArray[np.uint8]
 Positions = NDArray[np.intp]
@@ -26,17 +26,20 @@ class Names:
     hashes: Mapping[str, Hashes]
 
     @classmethod
-    def of(cls, names: Mapping[str, Sequence[Any]], key: bytes) -> "Names":
-        """Names as they stand in a table; where nobody is named, every row is somebody."""
-        given = {**names, "subject": names.get("subject", names.get("id", ()))}
-        return cls(
-            {
-                kind: np.frombuffer(
-                    b"".join(hash_of(kind, name, key) for name in found), dtype=np.uint8
-                ).reshape(len(found), _BYTES)
-                for kind, found in given.items()
-            }
-        )
+    def blank(cls, kinds: Iterable[str], n_rows: int) -> "Names":
+        """Room for the names of n rows."""
+        return cls({kind: np.zeros((n_rows, _BYTES), dtype=np.uint8) for kind in kinds})
+
+    def note(self, kind: str, places: Positions, names: Sequence[Any], key: bytes) -> None:
+        """Write down names as they stand in a table, while it is being made."""
+        self.hashes[kind][places] = hashes_of(kind, names, key)
+
+    def twice(self, kind: str) -> int | None:
+        """The place of a row whose name another one has, if there is one."""
+        whole = np.ascontiguousarray(self.hashes[kind]).view(f"V{_BYTES}")[:, 0]
+        _, first, counts = np.unique(whole, return_index=True, return_counts=True)
+        again = first[counts > 1]
+        return int(again.min()) if len(again) else None
 
     def positions(self, kind: str, hashed: bytes) -> Positions:
         """Positions of the rows under a name."""
@@ -60,6 +63,12 @@ class Names:
             return left
 
         return Names({kind: struck(hashes) for kind, hashes in self.hashes.items()})
+
+
+def hashes_of(kind: str, names: Sequence[Any], key: bytes) -> Hashes:
+    """Keyed hashes of several names."""
+    raw = b"".join(hash_of(kind, name, key) for name in names)
+    return np.frombuffer(raw, dtype=np.uint8).reshape(len(names), _BYTES)
 
 
 def hash_of(kind: str, name: Any, key: bytes) -> bytes:

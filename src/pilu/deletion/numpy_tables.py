@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pilu.deletion.table import (
     Batch,
     Columns,
+    Part,
     as_names,
     as_numbers,
     check_columns,
@@ -27,6 +28,7 @@ class _Numpy:
     """Arrays, mapped into memory where they can be."""
 
     path: Path
+    _columns: Columns
     features: tuple[str, ...]
     _X: NDArray[Any]
     _y: NDArray[Any]
@@ -38,11 +40,15 @@ class _Numpy:
         """Rows in the file."""
         return len(self._X)
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self, most_bytes: int | None = None) -> Iterator[Batch]:
         """All rows in order."""
-        size = rows_in_a_batch(self._X.shape[1])
+        size = rows_in_a_batch(self._X.shape[1], most_bytes)
         for first in range(0, self.n_rows, size):
             yield self.take(np.arange(first, min(first + size, self.n_rows)))
+
+    def parts(self) -> list[Part]:
+        """The file."""
+        return [Part(self.path, self._columns, None, 0, self.n_rows)]
 
     def names(self) -> Iterator[tuple[NDArray[np.intp], Names | None, Names | None]]:
         """Places, ids and subjects of all rows, without their values."""
@@ -83,7 +89,7 @@ class ArchiveTable(_Numpy):
     """An .npz: the features are the array X, the others go by the names of the columns."""
 
     def __init__(self, path: Path, columns: Columns) -> None:
-        self.path = path
+        self.path, self._columns = path, columns
         arrays = _load(path)
         if "X" not in arrays:
             raise ValueError(f"{path} must hold an array X, got {', '.join(sorted(arrays))}.")
@@ -105,7 +111,7 @@ class MatrixTable(_Numpy):
     """An .npy: a matrix whose columns are called by their numbers; rows have no names."""
 
     def __init__(self, path: Path, columns: Columns) -> None:
-        self.path = path
+        self.path, self._columns = path, columns
         matrix = _load(path)
         if matrix.ndim != 2:
             raise ValueError(f"{path} must hold a matrix, got shape {matrix.shape}.")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pilu._extras import need
 from pilu.deletion.arrays import sync_folder
 from pilu.deletion.arrow_tables import as_text
+from pilu.deletion.file_sets import files_of, is_pattern
 from pilu.deletion.history import forgotten
 from pilu.deletion.lazy_rows import table_of
 from pilu.deletion.names import hash_of
@@ -37,8 +38,16 @@ def rewrite_without_forgotten(moment: Moment, key: bytes, table: Path, out: Path
     """Write the table without forgotten people; the number of rows left.
 
     It gets its name when it is whole, and was read again: the very rows are gone, and no others. It
-    may take the old one's place.
+    may take the old one's place. Several files go into a folder, each under its own name.
     """
+    if is_pattern(table):
+        files = files_of(table)
+        out.mkdir(exist_ok=True)
+        return sum(_rewrite(moment, key, file, out / file.name) for file in files)
+    return _rewrite(moment, key, table, out)
+
+
+def _rewrite(moment: Moment, key: bytes, table: Path, out: Path) -> int:
     writers: dict[str, Callable[[Path, Places, Path], None]] = {
         ".parquet": _parquet,
         ".csv": _csv,

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "BATCH_BYTES",
     "Batch",
     "Columns",
+    "Part",
     "Table",
     "as_names",
     "as_numbers",
@@ -22,7 +24,7 @@ __all__ = [
 Array = NDArray[np.float64]
 Names = list[Any]
 
-_BATCH_BYTES = 32 * 2**20
+BATCH_BYTES = 32 * 2**20
 
 
 class Batch(NamedTuple):
@@ -52,6 +54,16 @@ class Columns:
         return tuple(name for name in (*self.target, self.id, self.subject) if name is not None)
 
 
+class Part(NamedTuple):
+    """A piece of a table: a file, or some of its row groups."""
+
+    path: Path
+    columns: Columns
+    groups: tuple[int, ...] | None
+    first: int  # place of its first row in the whole table
+    n_rows: int
+
+
 class Table(Protocol):
     """What the desk asks of a table."""
 
@@ -63,8 +75,12 @@ class Table(Protocol):
         """Rows in the file."""
         ...
 
-    def batches(self) -> Iterator[Batch]:
-        """All rows in order."""
+    def batches(self, most_bytes: int | None = None) -> Iterator[Batch]:
+        """All rows in order, so many bytes of numbers at a time."""
+        ...
+
+    def parts(self) -> "list[Part]":
+        """Pieces of the file that can be read by themselves, in order."""
         ...
 
     def names(self) -> Iterator[tuple[NDArray[np.intp], Names | None, Names | None]]:
@@ -100,9 +116,9 @@ def as_numbers(where: str, values: NDArray[Any]) -> Array:
     return np.asarray(values, dtype=np.float64)
 
 
-def rows_in_a_batch(n_columns: int) -> int:
+def rows_in_a_batch(n_columns: int, most_bytes: int | None = None) -> int:
     """How many rows of so many numbers are read at a time."""
-    return max(1, _BATCH_BYTES // (8 * max(n_columns, 1)))
+    return max(1, (BATCH_BYTES if most_bytes is None else most_bytes) // (8 * max(n_columns, 1)))
 
 
 def check_columns(path: Path, names: Sequence[str], columns: Columns) -> None:

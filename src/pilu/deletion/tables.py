@@ -13,17 +13,23 @@ from numpy.typing import NDArray
 
 from pilu._checks import complaint
 from pilu.deletion.arrow_tables import CsvTable, ParquetTable
+from pilu.deletion.file_sets import FileSet, is_pattern
 from pilu.deletion.numpy_tables import ArchiveTable, MatrixTable
-from pilu.deletion.table import Batch, Columns, Table
+from pilu.deletion.table import Batch, Columns, Part, Table
 
-__all__ = ["Batch", "Columns", "Table", "feature_batches", "open_table"]
+__all__ = ["Batch", "Columns", "Table", "feature_batches", "open_part", "open_table"]
 
 Array = NDArray[np.float64]
 
 
 def open_table(path: str | Path, columns: Columns) -> Table:
-    """The table in a file, by its ending; columns are looked for, rows are not read yet."""
+    """The table in a file, by its ending; columns are looked for, rows are not read yet.
+
+    A pattern (`data/*.parquet`) stands for all files that match it, as one table.
+    """
     path = Path(path)
+    if is_pattern(path):
+        return FileSet(path, lambda file: open_table(file, columns))
     if not path.is_file():
         raise ValueError(f"table must be a file, got {path}. Check the path.")
     kinds: dict[str, Any] = {
@@ -36,6 +42,12 @@ def open_table(path: str | Path, columns: Columns) -> Table:
         raise complaint("table", f"one of {', '.join(kinds)} by its ending", path.name)
     table: Table = kinds[path.suffix.lower()](path, columns)
     return table
+
+
+def open_part(part: Part) -> tuple[Table, Iterator[Batch]]:
+    """The table that a part is of, and the batches of the part, numbered from 0."""
+    table: Any = open_table(part.path, part.columns)
+    return table, table.batches() if part.groups is None else table.batches(groups=part.groups)
 
 
 def feature_batches(path: str | Path, features: Sequence[str]) -> Iterator[Array]:

@@ -18,7 +18,15 @@ from pilu.exceptions import ClusterLost
 from pilu.ridge.rows import digests_of
 from pilu.ridge.statistics import Statistics
 
-__all__ = ["Learned", "PartitionedRows", "Partitions", "computed", "is_dask", "rows_of"]
+__all__ = [
+    "Learned",
+    "PartitionedRows",
+    "Partitions",
+    "added_up",
+    "computed",
+    "is_dask",
+    "rows_of",
+]
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -78,13 +86,8 @@ class Partitions:
             delayed(_learn_block, nout=2, pure=False)(x, y, key, encode, n_outputs, fit_intercept)
             for x, y in self.blocks
         ]
-        sums = [total for total, _ in told]
-        while len(sums) > 1:
-            sums = [
-                delayed(_add_up, pure=False)(sums[k : k + _SPLIT_EVERY])
-                for k in range(0, len(sums), _SPLIT_EVERY)
-            ]
-        statistics, *notes = computed(sums[0], *(note for _, note in told))
+        total = added_up([total for total, _ in told])
+        statistics, *notes = computed(total, *(note for _, note in told))
         largest = np.max([note.largest for note in notes], axis=0)
         return Learned(
             statistics,
@@ -165,6 +168,17 @@ class _Part:
 
     def __getitem__(self, where: Any) -> Array:
         return self.rows.at(where)[self._part]
+
+
+def added_up(sums: list[Any]) -> Any:
+    """The sum of delayed statistics, by a tree."""
+    delayed = need("dask", for_="dask collections", extra="dask").delayed
+    while len(sums) > 1:
+        sums = [
+            delayed(_add_up, pure=False)(sums[k : k + _SPLIT_EVERY])
+            for k in range(0, len(sums), _SPLIT_EVERY)
+        ]
+    return sums[0]
 
 
 def computed(*tasks: Any) -> tuple[Any, ...]:

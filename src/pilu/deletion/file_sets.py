@@ -1,0 +1,109 @@
+"""Several files as one table: rows are numbered through the files in the order of their names."""
+
+import glob
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.deletion.table import Batch, Part, Table
+
+__all__ = ["FileSet", "files_of", "is_pattern", "is_there"]
+
+Names = list[Any]
+Positions = NDArray[np.intp]
+
+
+def is_pattern(path: Path) -> bool:
+    """Whether a path stands for several files."""
+    return glob.has_magic(str(path))
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that a pattern stands for, by name; a path without one stands for itself."""
+    if not is_pattern(path):
+        return [path]
+    found = sorted(Path(name) for name in glob.glob(str(path)))
+    if not found:
+        raise ValueError(f"table must be one or more files, got {path}, which matches none.")
+    return found
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a file, or a file that matches."""
+    return bool(glob.glob(str(path))) if is_pattern(path) else path.is_file()
+
+
+class FileSet:
+    """Tables of one kind, one after the other; a row is read from its own file alone."""
+
+    def __init__(self, path: Path, open_one: Callable[[Path], Table]) -> None:
+        self.path = path
+        self.files = files_of(path)
+        self._tables: Sequence[Table] = [open_one(file) for file in self.files]
+        self.features = self._tables[0].features
+        for table in self._tables[1:]:
+            if table.features != self.features:
+                raise ValueError(
+                    f"{table.path} must have the columns of {self._tables[0].path}, in their "
+                    "order, got others."
+                )
+
+    @cached_property
+    def _ends(self) -> Positions:
+        return np.cumsum([table.n_rows for table in self._tables])
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in all files."""
+        return int(self._ends[-1])
+
+    def batches(self, most_bytes: int | None = None) -> Iterator[Batch]:
+        """All rows in order."""
+        for table, first in self._with_starts():
+            for batch in table.batches(most_bytes):
+                yield batch._replace(places=batch.places + first)
+
+    def parts(self) -> list[Part]:
+        """The parts of all files."""
+        return [
+            part._replace(first=part.first + first)
+            for table, first in self._with_starts()
+            for part in table.parts()
+        ]
+
+    def names(self) -> Iterator[tuple[Positions, Names | None, Names | None]]:
+        """Places, ids and subjects of all rows, without their values."""
+        for table, first in self._with_starts():
+            for places, ids, subjects in table.names():
+                yield places + first, ids, subjects
+
+    def take(self, places: Positions) -> Batch:
+        """The rows at sorted places."""
+        if len(places) and places[-1] >= self.n_rows:
+            raise ValueError(f"{self.path} has fewer rows than it had: it was changed.")
+        parts = []
+        for (table, first), end in zip(self._with_starts(), self._ends, strict=True):
+            here = places[(places >= first) & (places < end)]
+            if len(here):
+                parts.append(table.take(here - first)._replace(places=here))
+        return Batch(
+            places,
+            np.vstack([part.X for part in parts]),
+            np.concatenate([part.y for part in parts]),
+            _joined([part.ids for part in parts]),
+            _joined([part.subjects for part in parts]),
+        )
+
+    def _with_starts(self) -> Iterator[tuple[Table, int]]:
+        starts = [0, *self._ends[:-1].tolist()]
+        yield from zip(self._tables, starts, strict=True)
+
+
+def _joined(parts: Sequence[Names | None]) -> Names | None:
+    if any(part is None for part in parts):
+        return None
+    return [name for part in parts for name in part or ()]

@@ -1,0 +1,172 @@
+"""One pass over a table: sums of its rows, a digest of each, their names as keyed hashes.
+
+In this process batches go to several threads; on a dask cluster parts of the files go to workers,
+which open the files themselves, and sums come back by a tree.
+"""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu._extras import need
+from pilu._progress import progress_bar
+from pilu.deletion.names import Names
+from pilu.deletion.table import BATCH_BYTES, Batch, Part, Table
+from pilu.deletion.tables import open_part
+from pilu.deletion.targets import encoded_targets
+from pilu.exceptions import ClusterLost
+from pilu.ridge.partitions import added_up, computed
+from pilu.ridge.rows import digests_of
+from pilu.ridge.statistics import Statistics
+
+__all__ = ["Gathered", "batch_bytes_within", "gathered_by_cluster", "gathered_here"]
+
+Array = NDArray[np.float64]
+Classes = NDArray[Any] | None
+
+_PROCESS_BYTES = 400 * 2**20  # the interpreter and its libraries
+_ROW_BYTES = 96  # digests, names and flags, and what makes them
+_THREADS = 4  # at most, each with a batch in several forms and an X'X of its own
+_FORMS = 6
+_LEAST_BATCH = 2**20
+
+
+class Gathered:
+    """What a pass notes down of rows, beside their sums."""
+
+    def __init__(self, n_rows: int, n_outputs: int, kinds: tuple[str, ...], key: bytes) -> None:
+        self._key = key
+        self.digests = np.zeros((n_rows, 16), dtype=np.uint8)
+        self.names = Names.blank(kinds, n_rows)
+        self.largest = np.zeros(2)  # magnitudes of features and targets
+        self.target_sums = np.zeros(n_outputs)
+        self._lock = threading.Lock()
+
+    def note(self, batch: Batch, Y: Array, first: int = 0) -> None:
+        """Digests and names of a batch; several threads may do so."""
+        places = batch.places - first
+        self.digests[places] = digests_of(batch.X, Y, self._key)
+        named = {"id": batch.ids, "subject": batch.subjects or batch.ids}
+        for kind in self.names.hashes:
+            self.names.note(kind, places, named[kind] or (), self._key)
+        seen = [float(np.max(np.abs(values), initial=0.0)) for values in (batch.X, Y)]
+        with self._lock:
+            self.largest = np.maximum(self.largest, seen)
+            self.target_sums += Y.sum(axis=0)
+
+    def put(self, first: int, part: "Gathered") -> None:
+        """Put in what was gathered of the rows from `first` on."""
+        here = slice(first, first + len(part.digests))
+        self.digests[here] = part.digests
+        for kind, hashes in part.names.hashes.items():
+            self.names.hashes[kind][here] = hashes
+        self.largest = np.maximum(self.largest, part.largest)
+        self.target_sums += part.target_sums
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_lock": None, "_key": b""}
+
+
+def gathered_here(table: Table, gathered: Gathered, classes: Classes, most_bytes: int) -> Any:
+    """read(share, shares) for `RidgeProblem.collected`: batches to whoever asks next."""
+    lock, batches = threading.Lock(), table.batches(most_bytes)
+    bar = progress_bar(table.n_rows, what="learning", unit="row")
+
+    def read(share: int, shares: int) -> Iterator[tuple[Array, Array]]:
+        while True:
+            with lock:
+                batch = next(batches, None)
+            if batch is None:
+                bar.close()
+                return
+            Y = encoded_targets(table.path, batch.y, classes)
+            gathered.note(batch, Y)
+            with lock:
+                bar.update(len(batch.places))
+            yield batch.X, Y
+
+    return read
+
+
+def gathered_by_cluster(
+    table: Table,
+    gathered: Gathered,
+    classes: Classes,
+    n_outputs: int,
+    key: bytes,
+    scheduler: str,
+    *,
+    fit_intercept: bool,
+) -> Statistics:
+    """The same by the workers of a dask cluster, who must find the files under the same paths."""
+    delayed = need("dask", for_="a scheduler", extra="dask").delayed
+    parts = table.parts()
+    kinds = tuple(gathered.names.hashes)
+    with _client(scheduler):
+        told = [
+            delayed(_learn_part, nout=2, pure=False)(
+                part, kinds, classes, n_outputs, key, fit_intercept
+            )
+            for part in parts
+        ]
+        statistics, *found = computed(added_up([s for s, _ in told]), *(g for _, g in told))
+    for part, one in zip(parts, found, strict=True):
+        gathered.put(part.first, one)
+    total: Statistics = statistics
+    return total
+
+
+def _learn_part(
+    part: Part,
+    kinds: tuple[str, ...],
+    classes: Classes,
+    n_outputs: int,
+    key: bytes,
+    fit_intercept: bool,
+) -> tuple[Statistics, Gathered]:
+    gathered = Gathered(part.n_rows, n_outputs, kinds, key)
+    table, batches = open_part(part)
+
+    def rows() -> Iterator[tuple[Array, Array]]:
+        for batch in batches:
+            Y = encoded_targets(part.path, batch.y, classes)
+            gathered.note(batch, Y)
+            yield batch.X, Y
+
+    p = len(table.features) + fit_intercept
+    return Statistics.of_rows(rows(), p, n_outputs, fit_intercept=fit_intercept), gathered
+
+
+def _client(scheduler: str) -> Any:
+    distributed = need("distributed", for_="a scheduler", extra="dask")
+    try:
+        if scheduler == "local":
+            return distributed.Client(
+                processes=True, threads_per_worker=1, dashboard_address=":0", set_as_default=True
+            )
+        return distributed.Client(scheduler, timeout="10s", set_as_default=True)
+    except (OSError, TimeoutError, ValueError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ClusterLost(
+            f"scheduler must be 'local' or the address of a dask scheduler, got {scheduler!r}: "
+            f"{reason}. Nothing was changed."
+        ) from None
+
+
+def batch_bytes_within(memory: int | None, n_rows: int, p: int) -> int:
+    """How large batches may be for a fit to stay within so many bytes."""
+    if memory is None:
+        return BATCH_BYTES
+    # X'X of every thread, and what the eigenbasis takes: its workspace is three times as large
+    fixed = _PROCESS_BYTES + n_rows * _ROW_BYTES + 8 * p * p * (_THREADS + 5)
+    least = fixed + _THREADS * _FORMS * _LEAST_BATCH
+    if memory < least:
+        raise ValueError(
+            f"memory must be at least {-(-least // 10**6):,} MB for {n_rows:,} rows of {p:,} "
+            f"columns, got {memory // 10**6:,} MB. A cluster (--scheduler) shares the work, not "
+            "the p x p numbers."
+        )
+    return min((memory - fixed) // (_THREADS * _FORMS), BATCH_BYTES)

@@ -1,0 +1,93 @@
+"""Several files as one table, against one file with the same rows."""
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from deletion.conftest import COLUMNS, N
+from pilu.deletion.checking import check_receipt, check_store
+from pilu.deletion.costs import price_everybody
+from pilu.deletion.desk import Desk
+from pilu.deletion.predicting import predict_table
+from pilu.deletion.rewriting import rewrite_without_forgotten, still_in_table
+from pilu.deletion.tables import open_table
+
+WRITE = {"parquet": pyarrow.parquet.write_table, "csv": pyarrow.csv.write_csv}
+
+
+@pytest.fixture(params=["parquet", "csv"])
+def pattern(request, arrow_table, tmp_path):
+    """Rows 0 to 9 in part-0, 10 to 31 in part-1, and so on."""
+    (tmp_path / "data").mkdir()
+    cuts = [0, 10, 32, 33, N]
+    for k, (start, end) in enumerate(itertools.pairwise(cuts)):
+        path = tmp_path / "data" / f"part-{k}.{request.param}"
+        WRITE[request.param](arrow_table.slice(start, end - start), path)
+    return tmp_path / "data" / f"*.{request.param}"
+
+
+@pytest.fixture
+def many(pattern, tmp_path):
+    with Desk.create(tmp_path / "many", pattern, COLUMNS, n_steps=50, noise=0.01) as made:
+        yield made
+
+
+def test_a_store_of_several_files_is_that_of_one(many, desk, pattern, tmp_path):
+    for name in ("gram", "cross", "digests"):
+        (here,), (there,) = ((tmp_path / s).glob(f"arrays-*/{name}.npy") for s in ("many", "store"))
+        if name != "digests":  # of another key
+            np.testing.assert_allclose(np.load(here), np.load(there), rtol=1e-12, atol=1e-12)
+        assert np.load(here).shape == np.load(there).shape
+    people = ["person number 3", "person number 10", "person number 19"]
+    np.testing.assert_array_equal(
+        many.quote(people, n_unlearn_steps=1).noise, desk.quote(people, n_unlearn_steps=1).noise
+    )
+    everybody = price_everybody(many.store, n_unlearn_steps=1)
+    assert everybody.names == [f"person number {i}" for i in range(N // 3)]
+
+
+def test_rows_that_lie_in_two_files(many, pattern, tmp_path):
+    """Person 10 has row 30 and 31 in part-1, and row 32 alone in part-2."""
+    found = []
+    certificate = many.unlearn("person number 10", n_unlearn_steps=1, deliver=found.append)
+    assert certificate.rows == (30, 31, 32)
+    assert check_receipt(found[0], many.store, pattern)["inputs_checked_against_data"]
+    moment, key = many.store.read(), many.store.key
+    assert still_in_table(moment, key).tolist() == [30, 31, 32]
+    assert rewrite_without_forgotten(moment, key, pattern, tmp_path / "left") == N - 3
+    left = tmp_path / "left" / pattern.name
+    assert len(still_in_table(moment, key, left)) == 0
+    assert check_store(many.store, table=left)["rows_and_statistics_are_those_of_the_table"]
+    rewrite_without_forgotten(moment, key, pattern, tmp_path / "data")  # in place
+    assert many.unlearn("person number 11", n_unlearn_steps=1).rows == (33, 34, 35)
+
+
+def test_predictions(many, pattern, rows, tmp_path):
+    assert predict_table(many.store.read(), pattern, tmp_path / "out.csv") == N
+    found = np.loadtxt(tmp_path / "out.csv", skiprows=1)
+    np.testing.assert_allclose(found, many.predict(rows[0]), rtol=1e-9)
+
+
+def test_only_the_file_of_a_row_is_read(many, pattern, tmp_path):
+    table = open_table(pattern, COLUMNS)
+    assert table.n_rows == N
+    table._tables[2:] = [None, None]  # whoever asks them fails
+    assert table.take(np.array([2, 15])).ids == ["row number 2", "row number 15"]
+    with pytest.raises(AttributeError):
+        table.take(np.array([40]))
+
+
+def test_files_that_do_not_fit_together(arrow_table, tmp_path):
+    (tmp_path / "odd").mkdir()
+    pyarrow.parquet.write_table(arrow_table, tmp_path / "odd" / "a.parquet")
+    pyarrow.parquet.write_table(
+        arrow_table.append_column("more", pa.array([1.0] * N)), tmp_path / "odd" / "b.parquet"
+    )
+    with pytest.raises(ValueError, match=r"b\.parquet must have the columns of .*a\.parquet"):
+        Desk.create(tmp_path / "x", tmp_path / "odd" / "*.parquet", COLUMNS)
+    with pytest.raises(ValueError, match="which matches none"):
+        Desk.create(tmp_path / "x", tmp_path / "none" / "*.parquet", COLUMNS)

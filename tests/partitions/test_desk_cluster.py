@@ -1,0 +1,141 @@
+"""Stores fitted by a cluster, and within a stated memory."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from typer.testing import CliRunner
+
+from partitions.test_dask import kill_a_worker
+from pilu.cli.app import app
+from pilu.cli.options import bytes_of
+from pilu.deletion import arrow_tables
+from pilu.deletion.checking import check_store
+from pilu.deletion.desk import Desk
+from pilu.deletion.gathering import batch_bytes_within
+from pilu.deletion.tables import Columns
+from pilu.exceptions import ClusterLost
+
+COLUMNS = Columns(("y",), "row_id", "person")
+SETTINGS = {"n_steps": 40, "noise": 0.01}
+
+
+@pytest.fixture
+def pattern(frame, tmp_path):
+    """Three files of row groups of 20 rows."""
+    (tmp_path / "data").mkdir()
+    table = pa.Table.from_pandas(frame.reset_index(names="row_id"), preserve_index=False)
+    people = pa.array([f"person {i // 4}" for i in range(len(frame))])
+    table = table.append_column("person", people)
+    for k in range(3):
+        path = tmp_path / "data" / f"{k}.parquet"
+        pyarrow.parquet.write_table(table.slice(80 * k, 80), path, row_group_size=20)
+    return tmp_path / "data" / "*.parquet"
+
+
+@pytest.fixture
+def alone(pattern, tmp_path):
+    with Desk.create(tmp_path / "alone", pattern, COLUMNS, **SETTINGS) as desk:
+        yield desk
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(arrow_tables, "_PART_BYTES", 1)  # every row group by itself
+
+
+def same(one, other):
+    for name in ("gram", "cross"):
+        here, there = (
+            getattr(desk.store.read().model._fitted.chain.problem.statistics, name)
+            for desk in (one, other)
+        )
+        assert np.linalg.norm(here - there) <= 1e-12 * np.linalg.norm(there)
+    people = ["person 3", "person 20", "person 59"]
+    np.testing.assert_array_equal(
+        one.quote(people, n_unlearn_steps=1).noise, other.quote(people, n_unlearn_steps=1).noise
+    )
+
+
+def test_a_store_fitted_by_a_cluster(cluster, alone, pattern, small_parts, tmp_path):
+    where = cluster.scheduler_address
+    with Desk.create(tmp_path / "c", pattern, COLUMNS, scheduler=where, **SETTINGS) as desk:
+        same(desk, alone)
+        assert desk.unlearn("person 20", n_unlearn_steps=1).rows == (80, 81, 82, 83)
+        assert check_store(desk.store, table=pattern)["rows_and_statistics_are_those_of_the_table"]
+
+
+@pytest.mark.filterwarnings("ignore")  # of distributed, about the worker that is gone
+def test_a_worker_that_dies(cluster, alone, pattern, small_parts, tmp_path):
+    thread = kill_a_worker(cluster, after=0.3)
+    where = cluster.scheduler_address
+    with Desk.create(tmp_path / "c", pattern, COLUMNS, scheduler=where, **SETTINGS) as desk:
+        thread.join()
+        same(desk, alone)
+
+
+def test_no_such_scheduler(pattern, tmp_path):
+    for address in ("tcp://127.0.0.1:9", "nonsense://x"):
+        with pytest.raises(ClusterLost, match="scheduler must be 'local' or the address"):
+            Desk.create(tmp_path / "c", pattern, COLUMNS, scheduler=address, **SETTINGS)
+        assert not (tmp_path / "c").exists()
+
+
+def test_the_command_line(pattern, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    line = f"fit {pattern} --target y --id row_id --subject person --out s --json"
+    found = CliRunner().invoke(app, [*line.split(), "--scheduler", "local", "--memory", "1GB"])
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.output)["n_rows"] == 240
+    wrong = CliRunner().invoke(app, [*line.split(), "--memory", "many"])
+    assert (wrong.exit_code, "a size such as 2GB" in wrong.output) == (2, True)
+
+
+def test_memory_that_is_not_enough():
+    with pytest.raises(ValueError, match=r"memory must be at least [\d,]+ MB for 2,000,000 rows"):
+        batch_bytes_within(400 * 10**6, 2_000_000, 257)
+    least = batch_bytes_within(2 * 10**9, 2_000_000, 257)
+    assert 2**20 <= least <= 32 * 2**20
+    assert batch_bytes_within(None, 10, 5) == 32 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("2GB", 2 * 10**9), ("500 mb", 5 * 10**8), ("1.5GB", 15 * 10**8)]
+)
+def test_sizes_as_people_write_them(text, expected):
+    assert bytes_of(text) == expected
+
+
+PROGRAM = """
+import resource, sys
+from pilu.deletion.desk import Desk
+from pilu.deletion.tables import Columns
+memory = int(sys.argv[2])
+Desk.create(sys.argv[3], sys.argv[1], Columns(("y",), "row_id"), n_steps=10, memory=memory)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.slow
+def test_a_fit_stays_within_its_memory(tmp_path):
+    """A gigabyte of rows in four files, in 800 MB."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "data").mkdir()
+    n, p, files = 160_000, 200, 4
+    for k in range(files):
+        columns = {f"f{j}": rng.normal(size=n) for j in range(p)}
+        columns |= {"y": rng.normal(size=n), "row_id": np.arange(k * n, (k + 1) * n)}
+        path = tmp_path / "data" / f"{k}.parquet"
+        pyarrow.parquet.write_table(pa.table(columns), path, row_group_size=16_384)
+    memory = 800 * 10**6
+    assert files * n * p * 8 > memory
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "data" / "*.parquet"), str(memory),
+         str(tmp_path / "s")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert int(found.stdout) <= memory
