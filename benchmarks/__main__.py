@@ -9,13 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cyclic, desk, figures, growth, machine, memory, plot, table, work
+from benchmarks import cluster, cyclic, desk, figures, growth, machine, memory, plot, table, work
 from benchmarks.data import SIZES
 from benchmarks.options import parse
 from benchmarks.stopwatch import Stopwatch, say
 from benchmarks.work import Outcome, Plan
 
-JUDGED = ("nyu", "cyclic", "desk")  # the sizes that the figures to reach are for
+JUDGED = ("nyu", "cyclic", "desk", "cluster")  # the sizes that the figures to reach are for
 
 
 class Record:
@@ -54,11 +54,13 @@ def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
 
     began = time.monotonic()
     try:
-        if size.b is None and not size.desk and not options.no_memory and memory.is_measurable():
+        in_memory = not (size.b or size.desk or size.cluster)
+        if in_memory and not options.no_memory and memory.is_measurable():
             entry["memory"] = memory.peaks(name, None if options.full else options.memory_seconds)
             save()
         measure = work.measure if size.b is None else cyclic.measure
         measure = desk.measure if size.desk else measure
+        measure = cluster.measure if size.cluster else measure
         measure(size, plan, Stopwatch(outcome.times, name, save), outcome)
     finally:
         entry["load"].append(machine.load())

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from benchmarks import memory
+from benchmarks.cluster import rows_quoted
 from benchmarks.cyclic import quoted_together
 from benchmarks.data import Size
 from benchmarks.desk import people_quoted
@@ -34,9 +35,11 @@ def rows(
     """All rows for which there are times; the figures to reach are for the size that is judged."""
     describe = _lines_of_full_batch if size.b is None else _lines_of_mini_batches
     describe = _lines_of_the_desk if size.desk else describe
+    describe = _lines_of_the_cluster if size.cluster else describe
     found = [
         *_timed(describe(size, plan, outcome), outcome.times),
         *_counted(size, outcome.counts),
+        *_workers(outcome.counts),
         *_memory(size, measured),
     ]
     return [asdict(row) | ({} if judged else {"at_most": None}) for row in found]
@@ -110,6 +113,17 @@ def _lines_of_the_desk(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
     ]
 
 
+def _lines_of_the_cluster(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
+    alone = "one process, streaming"
+    read = {"reading": 1.0, "products": 1.0}
+    quoted = f"quotes of {rows_quoted(size):,} rows, two workers"
+    return [
+        Line(f"fit, {alone}", "streaming", "reading + X'X", read, 2),
+        Line("fit, cluster of two processes", "cluster", alone, {"streaming": 1.0}, 1.5),
+        Line(quoted, "quotes by dask", "in memory", {"quotes in memory": 1.0}, 1.5),
+    ]
+
+
 def _around_exact(one_run: float) -> dict[str, float]:
     return {"Algorithm 1 before exact": one_run / 2, "Algorithm 1 after exact": one_run / 2}
 
@@ -141,6 +155,13 @@ def _counted(size: Size, counts: Counts) -> Iterable[Row]:
     ):
         read = counts[name]
         yield Row(work, read, "rows", "K b", allowed, read / allowed, at_most, 1, "counted")
+
+
+def _workers(counts: Counts) -> Iterable[Row]:
+    if "worker_megabytes" in counts:
+        peak = counts["worker_megabytes"]
+        remark = "the larger of two, its libraries included"
+        yield Row("peak memory of a worker", peak, "MB", "2 GB", 2000, peak / 2000, 1, 1, remark)
 
 
 def _memory(size: Size, measured: Mapping[str, Any] | None) -> Iterable[Row]:

@@ -12,7 +12,10 @@ the same arrays, and the paper's Algorithm 1 taken literally. See docs/benchmark
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=DESCRIPTION)
     parser.add_argument(
-        "--sizes", nargs="*", default=["nyu", "mnist", "cyclic", "desk"], choices=[*SIZES]
+        "--sizes",
+        nargs="*",
+        default=["nyu", "mnist", "cyclic", "desk", "cluster"],
+        choices=[*SIZES],
     )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument(

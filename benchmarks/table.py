@@ -54,6 +54,8 @@ def notes(size: Size, plan: Plan, counts: Counts, measured: Mapping[str, Any] | 
         found.append(
             f"Algorithm 1 is timed for {plan.literal_steps} of its {whole} steps and scaled up."
         )
+    if size.cluster:
+        return []
     if size.desk:
         return [*found, "unlearn is the desk's call within one process; start-up comes on top."]
     if size.b is not None:

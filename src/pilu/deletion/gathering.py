@@ -148,7 +148,7 @@ def _client(scheduler: str) -> Any:
                 processes=True, threads_per_worker=1, dashboard_address=":0", set_as_default=True
             )
         return distributed.Client(scheduler, timeout="10s", set_as_default=True)
-    except (OSError, TimeoutError, ValueError) as error:
+    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ClusterLost(
             f"scheduler must be 'local' or the address of a dask scheduler, got {scheduler!r}: "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.deletion.names import hash_of
+from pilu.deletion.names import hashes_of
 from pilu.deletion.snapshot import Model
 from pilu.deletion.store import Moment
 from pilu.deletion.tables import Batch, Table, open_table
@@ -122,8 +122,7 @@ class Places:
         """Whether a batch has the names of these positions."""
         if self._ids is None:
             return True
-        hashes = b"".join(hash_of("id", name, self._key) for name in batch.ids or ())
-        return hashes == self._ids[positions].tobytes()
+        return np.array_equal(hashes_of("id", batch.ids or (), self._key), self._ids[positions])
 
     @cached_property
     def found(self) -> Positions:
@@ -132,8 +131,9 @@ class Places:
         known = {row.tobytes(): k for k, row in enumerate(self._ids) if row.any()}
         places = np.full(self.n_rows, -1)
         for some, ids, _ in self._table.names():  # rows may have come, gone or moved
-            for place, name in zip(some, ids or (), strict=True):
-                position = known.get(hash_of("id", name, self._key))
+            hashes = hashes_of("id", ids or (), self._key)
+            for place, name, hashed in zip(some, ids or (), hashes, strict=True):
+                position = known.get(hashed.tobytes())
                 if position is None:
                     continue
                 if places[position] >= 0:

@@ -67,10 +67,18 @@ class Names:
 
 def hashes_of(kind: str, names: Sequence[Any], key: bytes) -> Hashes:
     """Keyed hashes of several names."""
-    raw = b"".join(hash_of(kind, name, key) for name in names)
+    begun, raw = _begun(kind, key), bytearray()
+    for name in names:
+        digest = begun.copy()  # the key is taken in once for all of them
+        digest.update(str(name).encode())
+        raw += digest.digest()
     return np.frombuffer(raw, dtype=np.uint8).reshape(len(names), _BYTES)
 
 
 def hash_of(kind: str, name: Any, key: bytes) -> bytes:
     """The keyed hash of a name, by its text: a command line knows no other."""
-    return hashlib.blake2b(f"{kind}:{name}".encode(), key=key, digest_size=_BYTES).digest()
+    return hashes_of(kind, [name], key).tobytes()
+
+
+def _begun(kind: str, key: bytes) -> Any:
+    return hashlib.blake2b(f"{kind}:".encode(), key=key, digest_size=_BYTES)
