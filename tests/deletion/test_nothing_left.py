@@ -185,7 +185,7 @@ def test_no_byte_tells_of_the_row(forgetting, history):
     for name, content in bytes_of(store).items():
         assert found_in(content, patterns) == [], name
     # the keyed hash of the name is kept, in the log alone: a second request is told from an unknown
-    hashed = hash_of("subject", f"person number {ROW}", key)
+    hashed = hash_of(f"person number {ROW}", key)
     arrays = [content for name, content in bytes_of(store).items() if name.endswith(".npy")]
     assert not any(hashed in content or hashed.hex().encode() in content for content in arrays)
     assert hashed.hex().encode() in bytes_of(store)["ledger.sqlite"]

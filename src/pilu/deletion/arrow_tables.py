@@ -179,7 +179,12 @@ class ArrowTable:
             raise ValueError(
                 f"{self.path}: column {name!r} must name every row, got a missing value."
             )
-        return as_names(f"{self.path}: column {name!r}", column.to_pylist())
+        values: Names = column.to_pylist()
+        types = need("pyarrow", for_="reading tables", extra="desk").types
+        whole = types.is_integer(column.type) or types.is_string(column.type)
+        if whole and "" not in values:  # they need not be looked at one by one
+            return values
+        return as_names(f"{self.path}: column {name!r}", values)
 
 
 class ParquetTable(ArrowTable):

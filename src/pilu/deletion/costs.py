@@ -94,7 +94,7 @@ def _people(
     known, found = moment.names.by_hash("subject"), {}
     for _, ids, subjects in table_of(moment, table).names():
         for name in subjects or ids or ():
-            hashed = hash_of("subject", name, key)
+            hashed = hash_of(name, key)
             if hashed in known:
                 found[hashed] = str(name)
     return [

@@ -180,7 +180,7 @@ class Desk:
         """
 
         def whom(moment: Moment) -> Whom:
-            return {hash_of("subject", subject, self.store.key): self._positions(moment, subject)}
+            return {hash_of(subject, self.store.key): self._positions(moment, subject)}
 
         return self._forget(
             whom, epsilon=epsilon, table=table, redraw_if_needed=redraw_if_needed, **options
@@ -190,7 +190,7 @@ class Desk:
         """Queue a subject, to be forgotten by the next `run`."""
         with self.store.changing() as change:
             self._positions(change.moment, subject)  # is there anybody of that name?
-            hashed = hash_of("subject", subject, self.store.key)
+            hashed = hash_of(subject, self.store.key)
             when = None if due is None else due.isoformat()
             change.note({"kind": "request", "subject": hashed.hex(), "due": when})
 
@@ -279,7 +279,7 @@ class Desk:
         return Receipt.of(noted, certificate, self.store.ledger)
 
     def _positions(self, moment: Moment, subject: Any) -> Positions:
-        hashed = hash_of("subject", subject, self.store.key)
+        hashed = hash_of(subject, self.store.key)
         found = moment.names.positions("subject", hashed)
         if len(found):
             return found

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pilu._extras import need
 from pilu._progress import progress_bar
-from pilu.deletion.names import Names
+from pilu.deletion.names import Names, hashes_of
 from pilu.deletion.table import BATCH_BYTES, Batch, Part, Table
 from pilu.deletion.tables import open_part
 from pilu.deletion.targets import encoded_targets
@@ -49,9 +49,13 @@ class Gathered:
         """Digests and names of a batch; several threads may do so."""
         places = batch.places - first
         self.digests[places] = digests_of(batch.X, Y, self._key)
-        named = {"id": batch.ids, "subject": batch.subjects or batch.ids}
-        for kind in self.names.hashes:
-            self.names.note(kind, places, named[kind] or (), self._key)
+        ids = None if batch.ids is None else hashes_of(batch.ids, self._key)
+        if ids is not None:
+            self.names.hashes["id"][places] = ids
+        # Where nobody is named, every row is somebody.
+        people = ids if batch.subjects is None else hashes_of(batch.subjects, self._key)
+        assert people is not None
+        self.names.hashes["subject"][places] = people
         seen = [float(np.max(np.abs(values), initial=0.0)) for values in (batch.X, Y)]
         with self._lock:
             self.largest = np.maximum(self.largest, seen)

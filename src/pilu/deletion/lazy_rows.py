@@ -122,7 +122,7 @@ class Places:
         """Whether a batch has the names of these positions."""
         if self._ids is None:
             return True
-        return np.array_equal(hashes_of("id", batch.ids or (), self._key), self._ids[positions])
+        return np.array_equal(hashes_of(batch.ids or (), self._key), self._ids[positions])
 
     @cached_property
     def found(self) -> Positions:
@@ -131,7 +131,7 @@ class Places:
         known = {row.tobytes(): k for k, row in enumerate(self._ids) if row.any()}
         places = np.full(self.n_rows, -1)
         for some, ids, _ in self._table.names():  # rows may have come, gone or moved
-            hashes = hashes_of("id", ids or (), self._key)
+            hashes = hashes_of(ids or (), self._key)
             for place, name, hashed in zip(some, ids or (), hashes, strict=True):
                 position = known.get(hashed.tobytes())
                 if position is None:

@@ -30,10 +30,6 @@ class Names:
         """Room for the names of n rows."""
         return cls({kind: np.zeros((n_rows, _BYTES), dtype=np.uint8) for kind in kinds})
 
-    def note(self, kind: str, places: Positions, names: Sequence[Any], key: bytes) -> None:
-        """Write down names as they stand in a table, while it is being made."""
-        self.hashes[kind][places] = hashes_of(kind, names, key)
-
     def twice(self, kind: str) -> int | None:
         """The place of a row whose name another one has, if there is one."""
         whole = np.ascontiguousarray(self.hashes[kind]).view(f"V{_BYTES}")[:, 0]
@@ -65,9 +61,9 @@ class Names:
         return Names({kind: struck(hashes) for kind, hashes in self.hashes.items()})
 
 
-def hashes_of(kind: str, names: Sequence[Any], key: bytes) -> Hashes:
-    """Keyed hashes of several names."""
-    begun, raw = _begun(kind, key), bytearray()
+def hashes_of(names: Sequence[Any], key: bytes) -> Hashes:
+    """Keyed hashes of names, by their text: a command line knows no other."""
+    begun, raw = hashlib.blake2b(key=key, digest_size=_BYTES), bytearray()
     for name in names:
         digest = begun.copy()  # the key is taken in once for all of them
         digest.update(str(name).encode())
@@ -75,10 +71,6 @@ def hashes_of(kind: str, names: Sequence[Any], key: bytes) -> Hashes:
     return np.frombuffer(raw, dtype=np.uint8).reshape(len(names), _BYTES)
 
 
-def hash_of(kind: str, name: Any, key: bytes) -> bytes:
-    """The keyed hash of a name, by its text: a command line knows no other."""
-    return hashes_of(kind, [name], key).tobytes()
-
-
-def _begun(kind: str, key: bytes) -> Any:
-    return hashlib.blake2b(f"{kind}:".encode(), key=key, digest_size=_BYTES)
+def hash_of(name: Any, key: bytes) -> bytes:
+    """The keyed hash of one name."""
+    return hashes_of([name], key).tobytes()

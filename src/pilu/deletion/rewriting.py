@@ -30,7 +30,7 @@ def still_in_table(moment: Moment, key: bytes, table: str | Path | None = None) 
     found: list[int] = []
     for places, ids, subjects in table_of(moment, table).names():
         named = zip(places.tolist(), subjects or ids or (), strict=True)
-        found += [place for place, name in named if hash_of("subject", name, key) in gone]
+        found += [place for place, name in named if hash_of(name, key) in gone]
     return np.array(found, dtype=np.intp)
 
 

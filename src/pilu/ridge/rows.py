@@ -221,12 +221,9 @@ def digests_of(x: Array, y: Array, key: bytes) -> NDArray[np.uint8]:
     keyed, raw = hashlib.sha256(key), bytearray()
     for start in range(0, len(x), _HASHED_TOGETHER):
         some = slice(start, start + _HASHED_TOGETHER)
-        # -0.0 and 0.0 are the same row
-        rows = zip(np.add(x[some], 0.0, order="C"), np.add(y[some], 0.0, order="C"), strict=True)
-        for row, target in rows:
+        for row in np.hstack([x[some], y[some]]) + 0.0:  # -0.0 and 0.0 are the same row
             digest = keyed.copy()  # rows of one source have one length: a key in front will do
             digest.update(row)
-            digest.update(target)
             raw += digest.digest()[:_DIGEST_BYTES]
     return np.frombuffer(raw, dtype=np.uint8).reshape(len(x), _DIGEST_BYTES)
 
