@@ -221,7 +221,8 @@ def digests_of(x: Array, y: Array, key: bytes) -> NDArray[np.uint8]:
     keyed, raw = hashlib.sha256(key), bytearray()
     for start in range(0, len(x), _HASHED_TOGETHER):
         some = slice(start, start + _HASHED_TOGETHER)
-        for row in np.hstack([x[some], y[some]]) + 0.0:  # -0.0 and 0.0 are the same row
+        # -0.0 and 0.0 are the same row
+        for row in np.add(np.hstack([x[some], y[some]]), 0.0, order="C"):
             digest = keyed.copy()  # rows of one source have one length: a key in front will do
             digest.update(row)
             raw += digest.digest()[:_DIGEST_BYTES]
