@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from deletion.conftest import COLUMNS, N
+from deletion.conftest import COLUMNS
 from pilu.deletion.budget import Budget
 from pilu.deletion.checking import check_store
 from pilu.deletion.desk import Desk
@@ -96,4 +96,3 @@ def test_statistics_summed_anew_are_those_of_a_table_that_never_had_the_rows(
     assert any(bits("store", name) != bits("never", name) for name in names)
     desk.redraw(recollect=True)
     assert all(bits("store", name) == bits("never", name) for name in names)
-    assert N == 60

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from distributed import Client, LocalCluster
 
 N, P = 240, 6
 COLUMNS = [f"f{k}" for k in range(P)]
@@ -23,8 +24,7 @@ def frame(rows):
 
 @pytest.fixture(scope="session")
 def cluster():
-    distributed = pytest.importorskip("distributed")  # in every development install
-    with distributed.LocalCluster(
+    with LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
     ) as made:
         yield made
@@ -32,8 +32,6 @@ def cluster():
 
 @pytest.fixture
 def client(cluster):
-    from distributed import Client
-
     with Client(cluster) as made:
         made.wait_for_workers(2)
         yield made

@@ -72,6 +72,7 @@ def test_forgetting_by_the_index(frame, rows, model):
     certificate = found.unlearn(ids=["row 7", "row 200"], **QUOTE)
     expected = model.unlearn([7, 200], **QUOTE)
     assert certificate.rows == (7, 200)
+    assert found._fitted.source.X.rows._held is None  # nothing of them stays with the partitions
     assert certificate.noise == pytest.approx(expected.noise, rel=1e-8)
     left = found.quote(**QUOTE).compute()
     assert len(left) == N - 2
@@ -150,6 +151,15 @@ def test_rows_are_attached_again(rows, frame):
         found.quote(**QUOTE).compute()
     with pytest.raises(ValueError, match="must have all 240 rows of the fit"):
         found.attach(X.partitions[:2], y.partitions[:2])
+
+
+def test_a_file_that_is_not_there_is_no_lost_cluster(rows):
+    def missing(block):
+        raise FileNotFoundError(2, "No such file", "part-3.parquet")
+
+    X, y = as_arrays(rows)
+    with pytest.raises(FileNotFoundError, match=r"part-3\.parquet"):
+        LangevinRidge(**SETTINGS).fit(X.map_blocks(missing, dtype=float), y)
 
 
 def test_wrong_collections(rows, frame):

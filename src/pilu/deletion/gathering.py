@@ -45,9 +45,9 @@ class Gathered:
         self.target_sums = np.zeros(n_outputs)
         self._lock = threading.Lock()
 
-    def note(self, batch: Batch, Y: Array, first: int = 0) -> None:
+    def note(self, batch: Batch, Y: Array) -> None:
         """Digests and names of a batch; several threads may do so."""
-        places = batch.places - first
+        places = batch.places
         self.digests[places] = digests_of(batch.X, Y, self._key)
         ids = None if batch.ids is None else hashes_of(batch.ids, self._key)
         if ids is not None:

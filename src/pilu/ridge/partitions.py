@@ -140,6 +140,10 @@ class PartitionedRows:
             held = self._held = (positions, *self._read(positions))  # X is asked for, then Y
         return held[1], held[2]
 
+    def let_go(self) -> None:
+        """Hold no row any longer than it is asked for: it may be about to be forgotten."""
+        self._held = None
+
     def _read(self, positions: Positions) -> tuple[Array, Array]:
         delayed = need("dask", for_="dask collections", extra="dask").delayed
         owners = np.searchsorted(self.ends, positions, "right")
@@ -167,7 +171,10 @@ class _Part:
         return self.shape[0]
 
     def __getitem__(self, where: Any) -> Array:
-        return self.rows.at(where)[self._part]
+        found = self.rows.at(where)[self._part]
+        if self._part == 1:
+            self.rows.let_go()
+        return found
 
 
 def added_up(sums: list[Any]) -> Any:
@@ -186,7 +193,7 @@ def computed(*tasks: Any) -> tuple[Any, ...]:
     dask = need("dask", for_="dask collections", extra="dask")
     try:
         found: tuple[Any, ...] = dask.compute(*tasks)
-    except (OSError, TimeoutError) as error:
+    except (ConnectionError, TimeoutError) as error:  # any other OSError is about a user's file
         raise ClusterLost(f"the dask cluster went away: {_first_line(error)}.") from error
     except Exception as error:
         if type(error).__module__.split(".")[0] in ("distributed", "tornado"):
