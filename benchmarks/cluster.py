@@ -27,7 +27,7 @@ ROWS_AT_A_TIME = 16_384
 
 def rows_quoted(size: Size) -> int:
     """Rows of the quotes: all of a smaller problem with the same columns."""
-    return min(4_000, size.n // 4)
+    return min(512, size.n // 4)
 
 
 def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:

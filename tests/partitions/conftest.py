@@ -1,5 +1,8 @@
 """Rows in memory and in dask collections, and a cluster of two processes."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,3 +38,23 @@ def client(cluster):
     with Client(cluster) as made:
         made.wait_for_workers(2)
         yield made
+
+
+@pytest.fixture
+def doomed(tmp_path):
+    """A scheduler and a worker in processes of their own; the first to be killed."""
+    where = tmp_path / "scheduler.json"
+    run = [sys.executable, "-m"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    ours = ["--scheduler-file", str(where), "--no-dashboard"]
+    scheduler = subprocess.Popen(
+        [*run, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", *ours],
+        **quiet,
+    )
+    worker = subprocess.Popen(
+        [*run, "distributed.cli.dask_worker", "--nworkers", "1", "--nthreads", "1", *ours], **quiet
+    )
+    yield where, scheduler
+    for process in (worker, scheduler):
+        process.kill()
+        process.wait()

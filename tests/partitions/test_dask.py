@@ -3,8 +3,6 @@
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -225,26 +223,6 @@ def test_a_worker_that_dies_in_the_middle(client, cluster, rows, model):
     noise = found.quote(**QUOTE).compute()["noise"]
     thread.join()
     np.testing.assert_allclose(noise, model.quote(**QUOTE).noise, rtol=1e-8, atol=1e-12)
-
-
-@pytest.fixture
-def doomed(tmp_path):
-    """A scheduler and a worker in processes of their own; the first to be killed."""
-    where = tmp_path / "scheduler.json"
-    run = [sys.executable, "-m"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    ours = ["--scheduler-file", str(where), "--no-dashboard"]
-    scheduler = subprocess.Popen(
-        [*run, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", *ours],
-        **quiet,
-    )
-    worker = subprocess.Popen(
-        [*run, "distributed.cli.dask_worker", "--nworkers", "1", "--nthreads", "1", *ours], **quiet
-    )
-    yield where, scheduler
-    for process in (worker, scheduler):
-        process.kill()
-        process.wait()
 
 
 @pytest.mark.filterwarnings("ignore")  # of distributed, about the scheduler that is gone

@@ -3,7 +3,10 @@
 import json
 import subprocess
 import sys
+import threading
+import time
 
+import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -13,7 +16,7 @@ from typer.testing import CliRunner
 from partitions.test_dask import kill_a_worker
 from pilu.cli.app import app
 from pilu.cli.options import bytes_of
-from pilu.deletion import arrow_tables
+from pilu.deletion import arrow_tables, gathering
 from pilu.deletion.checking import check_store
 from pilu.deletion.desk import Desk
 from pilu.deletion.gathering import batch_bytes_within
@@ -46,6 +49,17 @@ def alone(pattern, tmp_path):
 @pytest.fixture
 def small_parts(monkeypatch):
     monkeypatch.setattr(arrow_tables, "_PART_BYTES", 1)  # every row group by itself
+
+
+@pytest.fixture
+def slow_parts(monkeypatch):
+    learn = gathering._learn_part
+
+    def slow(*given):  # goes to the workers by value
+        time.sleep(1.0)
+        return learn(*given)
+
+    monkeypatch.setattr(gathering, "_learn_part", slow)
 
 
 def same(one, other):
@@ -139,3 +153,18 @@ def test_a_fit_stays_within_its_memory(tmp_path):
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert int(found.stdout) <= memory
+
+
+@pytest.mark.filterwarnings("ignore")  # of distributed, about the scheduler that is gone
+def test_a_scheduler_that_goes_away(pattern, small_parts, slow_parts, tmp_path, doomed):
+    where, scheduler = doomed
+    with dask.config.set({"distributed.comm.timeouts.connect": "2s"}):
+        while not where.exists():
+            time.sleep(0.1)
+        address = json.loads(where.read_text())["address"]
+        timer = threading.Timer(2.0, scheduler.kill)
+        timer.start()
+        with pytest.raises(ClusterLost, match="dask cluster"):
+            Desk.create(tmp_path / "c", pattern, COLUMNS, scheduler=address, **SETTINGS)
+        timer.join()
+    assert not (tmp_path / "c").exists()

@@ -1,7 +1,7 @@
 """Parquet and CSV by pyarrow (needs the extra ``pilu[desk]``)."""
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from pilu.deletion.table import (
     Batch,
     Columns,
     Part,
+    Table,
     as_names,
     as_numbers,
     check_columns,
@@ -30,7 +31,7 @@ _WHOLE_GROUP_BYTES = 256 * 2**20
 _PART_BYTES = 64 * 2**20  # of a table, for one task of a cluster
 
 
-class ArrowTable:
+class ArrowTable(Table):
     """Parquet and CSV by pyarrow."""
 
     def __init__(self, path: Path, columns: Columns) -> None:
@@ -69,13 +70,13 @@ class ArrowTable:
         first = self.features[0]
         return sum(batch.num_rows for batch in self._record_batches([first]))
 
-    def batches(
+    def promises(
         self, most_bytes: int | None = None, groups: Sequence[int] | None = None
-    ) -> Iterator[Batch]:
+    ) -> Iterator[Callable[[], Batch]]:
         """All rows in order, or those of some row groups."""
         first, names = 0, [*self.features, *self.columns.special]
         for batch in self._record_batches(names, most_bytes, groups):
-            yield self._batch(batch, first + np.arange(batch.num_rows))
+            yield partial(self._batch, batch, first + np.arange(batch.num_rows))
             first += batch.num_rows
 
     def parts(self) -> list[Part]:
@@ -134,7 +135,9 @@ class ArrowTable:
     def _matrix(self, batch: Any, places: NDArray[np.intp]) -> Array:
         arrow = need("pyarrow", for_="reading tables", extra="desk")
         columns = batch.select(list(self.features)).columns
-        X = np.empty((batch.num_rows, len(columns)))
+        # Columns stand one after the other, as they come: a tenth of the time of setting them out
+        # row by row.
+        X = np.empty((batch.num_rows, len(columns)), order="F")
         if all(arrow.types.is_floating(c.type) and not c.null_count for c in columns):
             for k, column in enumerate(columns):
                 X[:, k] = column.to_numpy(zero_copy_only=False)

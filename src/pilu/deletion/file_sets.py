@@ -2,7 +2,7 @@
 
 import glob
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ def is_there(path: Path) -> bool:
     return bool(glob.glob(str(path))) if is_pattern(path) else path.is_file()
 
 
-class FileSet:
+class FileSet(Table):
     """Tables of one kind, one after the other; a row is read from its own file alone."""
 
     def __init__(self, path: Path, open_one: Callable[[Path], Table]) -> None:
@@ -61,11 +61,11 @@ class FileSet:
         """Rows in all files."""
         return int(self._ends[-1])
 
-    def batches(self, most_bytes: int | None = None) -> Iterator[Batch]:
+    def promises(self, most_bytes: int | None = None) -> Iterator[Callable[[], Batch]]:
         """All rows in order."""
         for table, first in self._with_starts():
-            for batch in table.batches(most_bytes):
-                yield batch._replace(places=batch.places + first)
+            for promise in table.promises(most_bytes):
+                yield partial(_moved, promise, first)
 
     def parts(self) -> list[Part]:
         """The parts of all files."""
@@ -101,6 +101,11 @@ class FileSet:
     def _with_starts(self) -> Iterator[tuple[Table, int]]:
         starts = [0, *self._ends[:-1].tolist()]
         yield from zip(self._tables, starts, strict=True)
+
+
+def _moved(promise: Callable[[], Batch], first: int) -> Batch:
+    batch = promise()
+    return batch._replace(places=batch.places + first)
 
 
 def _joined(parts: Sequence[Names | None]) -> Names | None:

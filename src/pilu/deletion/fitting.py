@@ -23,6 +23,7 @@ from pilu.estimators.requests import RowBook
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.rows import RowSource
+from pilu.ridge.spectrum import check_room
 
 __all__ = ["FittedTable", "ReadElsewhere", "fit_table"]
 
@@ -71,6 +72,7 @@ def fit_table(
     )
     alpha = float(model.alpha)
     if scheduler is not None and n >= p:
+        check_room(p)
         statistics = gathered_by_cluster(
             table, gathered, classes, d, key, scheduler, fit_intercept=source.fit_intercept
         )

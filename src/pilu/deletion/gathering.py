@@ -56,7 +56,7 @@ class Gathered:
         people = ids if batch.subjects is None else hashes_of(batch.subjects, self._key)
         assert people is not None
         self.names.hashes["subject"][places] = people
-        seen = [float(np.max(np.abs(values), initial=0.0)) for values in (batch.X, Y)]
+        seen = [_largest(values) for values in (batch.X, Y)]
         with self._lock:
             self.largest = np.maximum(self.largest, seen)
             self.target_sums += Y.sum(axis=0)
@@ -76,16 +76,17 @@ class Gathered:
 
 def gathered_here(table: Table, gathered: Gathered, classes: Classes, most_bytes: int) -> Any:
     """read(share, shares) for `RidgeProblem.collected`: batches to whoever asks next."""
-    lock, batches = threading.Lock(), table.batches(most_bytes)
+    lock, promises = threading.Lock(), table.promises(most_bytes)
     bar = progress_bar(table.n_rows, what="learning", unit="row")
 
     def read(share: int, shares: int) -> Iterator[tuple[Array, Array]]:
         while True:
             with lock:
-                batch = next(batches, None)
-            if batch is None:
+                promise = next(promises, None)
+            if promise is None:
                 bar.close()
                 return
+            batch = promise()
             Y = encoded_targets(table.path, batch.y, classes)
             gathered.note(batch, Y)
             with lock:
@@ -142,6 +143,10 @@ def _learn_part(
 
     p = len(table.features) + fit_intercept
     return Statistics.of_rows(rows(), p, n_outputs, fit_intercept=fit_intercept), gathered
+
+
+def _largest(values: Array) -> float:
+    return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))  # no copy
 
 
 def _client(scheduler: str) -> Any:

@@ -1,7 +1,8 @@
 """Arrays as tables: .npz and .npy, never unpickled."""
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pilu.deletion.table import (
     Batch,
     Columns,
     Part,
+    Table,
     as_names,
     as_numbers,
     check_columns,
@@ -24,7 +26,7 @@ __all__ = ["ArchiveTable", "MatrixTable"]
 Names = list[Any]
 
 
-class _Numpy:
+class _Numpy(Table):
     """Arrays, mapped into memory where they can be."""
 
     path: Path
@@ -40,11 +42,11 @@ class _Numpy:
         """Rows in the file."""
         return len(self._X)
 
-    def batches(self, most_bytes: int | None = None) -> Iterator[Batch]:
+    def promises(self, most_bytes: int | None = None) -> Iterator[Callable[[], Batch]]:
         """All rows in order."""
         size = rows_in_a_batch(self._X.shape[1], most_bytes)
         for first in range(0, self.n_rows, size):
-            yield self.take(np.arange(first, min(first + size, self.n_rows)))
+            yield partial(self.take, np.arange(first, min(first + size, self.n_rows)))
 
     def parts(self) -> list[Part]:
         """The file."""

@@ -1,6 +1,6 @@
 """What the desk asks of a user's table, and checks that all formats share."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -75,9 +75,18 @@ class Table(Protocol):
         """Rows in the file."""
         ...
 
-    def batches(self, most_bytes: int | None = None) -> Iterator[Batch]:
-        """All rows in order, so many bytes of numbers at a time."""
+    def promises(self, most_bytes: int | None = None) -> Iterator[Callable[[], Batch]]:
+        """All rows in order, so many bytes of numbers at a time.
+
+        The file is read as one goes along; what was read is made into a batch when that is asked
+        for, by whichever thread asks.
+        """
         ...
+
+    def batches(self, most_bytes: int | None = None) -> Iterator[Batch]:
+        """The same, made."""
+        for promise in self.promises(most_bytes):
+            yield promise()
 
     def parts(self) -> "list[Part]":
         """Pieces of the file that can be read by themselves, in order."""

@@ -47,7 +47,8 @@ def open_table(path: str | Path, columns: Columns) -> Table:
 def open_part(part: Part) -> tuple[Table, Iterator[Batch]]:
     """The table that a part is of, and the batches of the part, numbered from 0."""
     table: Any = open_table(part.path, part.columns)
-    return table, table.batches() if part.groups is None else table.batches(groups=part.groups)
+    promises = table.promises() if part.groups is None else table.promises(groups=part.groups)
+    return table, (promise() for promise in promises)
 
 
 def feature_batches(path: str | Path, features: Sequence[str]) -> Iterator[Array]:

@@ -23,6 +23,7 @@ from pilu.ridge.cyclic import CyclicProblem
 from pilu.ridge.partitions import PartitionedRows, Partitions, is_dask
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.rows import RowSource
+from pilu.ridge.spectrum import check_room
 
 __all__ = ["LangevinRidgeBase", "check_scale"]
 
@@ -121,6 +122,7 @@ class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type:
                 "once, where they are."
             )
         key, fit_intercept = secrets.token_bytes(32), bool(self.fit_intercept)
+        check_room(partitions.n_features + fit_intercept)
         encode, d = self._partitioned_targets(partitions)
         learned = partitions.learn(key, encode, d, fit_intercept=fit_intercept)
         n, p = int(learned.sizes.sum()), partitions.n_features

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.ridge.rows import RowSource
-from pilu.ridge.spectrum import Spectrum
+from pilu.ridge.spectrum import Spectrum, check_room
 from pilu.ridge.statistics import ReadShare, Statistics
 
 __all__ = ["RidgeProblem"]
@@ -77,6 +77,7 @@ class RidgeProblem:
         """The problem of the rows that `read` gives."""
         n, p = int(source.live.sum()), source.n_columns
         if n >= p:
+            check_room(p)
             return cls.of_statistics(
                 source,
                 alpha,

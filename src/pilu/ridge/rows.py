@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 _BLOCK_BYTES = 32 * 2**20  # of a copy
 _VIEW_BYTES = 128 * 2**20  # of a part of the caller's array, where that is read as it is
-_HASHED_TOGETHER = 64  # rows: few enough to stay in the cache
+_HASHED_TOGETHER = 128  # rows: few enough to stay in the cache
 _DIGEST_BYTES = 16
 
 
@@ -219,10 +219,13 @@ class RowSource:
 def digests_of(x: Array, y: Array, key: bytes) -> NDArray[np.uint8]:
     """Keyed digests of rows, without the column of ones, and their targets."""
     keyed, raw = hashlib.sha256(key), bytearray()
+    together = np.empty((_HASHED_TOGETHER, x.shape[1] + y.shape[1]))
     for start in range(0, len(x), _HASHED_TOGETHER):
         some = slice(start, start + _HASHED_TOGETHER)
-        # -0.0 and 0.0 are the same row
-        for row in np.add(np.hstack([x[some], y[some]]), 0.0, order="C"):
+        rows = together[: len(x) - start]
+        rows[:, : x.shape[1]], rows[:, x.shape[1] :] = x[some], y[some]
+        rows += 0.0  # -0.0 and 0.0 are the same row
+        for row in rows:
             digest = keyed.copy()  # rows of one source have one length: a key in front will do
             digest.update(row)
             raw += digest.digest()[:_DIGEST_BYTES]
