@@ -53,7 +53,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks --plot
 
 bench-quick: .venv/ready
-	$(BIN)/python -m benchmarks --sizes small small-cyclic small-desk small-cluster --repeats 1 --no-growth
+	$(BIN)/python -m benchmarks --sizes small small-cyclic small-desk small-cluster small-softmax --repeats 1 --no-growth
 
 bench-growth: .venv/ready
 	$(BIN)/python -m benchmarks --sizes --plot --name growth

@@ -9,13 +9,31 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cluster, cyclic, desk, figures, growth, machine, memory, plot, table, work
+from benchmarks import (
+    cluster,
+    cyclic,
+    desk,
+    figures,
+    growth,
+    machine,
+    memory,
+    plot,
+    smooth,
+    table,
+    work,
+)
 from benchmarks.data import SIZES
 from benchmarks.options import parse
 from benchmarks.stopwatch import Stopwatch, say
 from benchmarks.work import Outcome, Plan
 
-JUDGED = ("nyu", "cyclic", "desk", "cluster")  # the sizes that the figures to reach are for
+JUDGED = (
+    "nyu",
+    "cyclic",
+    "desk",
+    "cluster",
+    "softmax",
+)  # the sizes that the figures to reach are for
 
 
 class Record:
@@ -54,13 +72,14 @@ def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
 
     began = time.monotonic()
     try:
-        in_memory = not (size.b or size.desk or size.cluster)
+        in_memory = not (size.b or size.desk or size.cluster or size.smooth)
         if in_memory and not options.no_memory and memory.is_measurable():
             entry["memory"] = memory.peaks(name, None if options.full else options.memory_seconds)
             save()
         measure = work.measure if size.b is None else cyclic.measure
         measure = desk.measure if size.desk else measure
         measure = cluster.measure if size.cluster else measure
+        measure = smooth.measure if size.smooth else measure
         measure(size, plan, Stopwatch(outcome.times, name, save), outcome)
     finally:
         entry["load"].append(machine.load())

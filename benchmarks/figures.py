@@ -36,10 +36,13 @@ def rows(
     describe = _lines_of_full_batch if size.b is None else _lines_of_mini_batches
     describe = _lines_of_the_desk if size.desk else describe
     describe = _lines_of_the_cluster if size.cluster else describe
+    describe = _lines_of_softmax if size.smooth else describe
     found = [
         *_timed(describe(size, plan, outcome), outcome.times),
         *_counted(size, outcome.counts),
         *_workers(outcome.counts),
+        *_beyond_steps(outcome.times),
+        *_blocks(outcome.counts),
         *_memory(size, measured),
     ]
     return [asdict(row) | ({} if judged else {"at_most": None}) for row in found]
@@ -122,6 +125,30 @@ def _lines_of_the_cluster(size: Size, plan: Plan, outcome: Outcome) -> list[Line
         Line("fit, cluster of two processes", "cluster", alone, {"streaming": 1.0}, 1.5),
         Line(quoted, "quotes by dask", "in memory", {"quotes in memory": 1.0}, 1.5),
     ]
+
+
+def _lines_of_softmax(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
+    scale = size.T / outcome.counts.get("reference_steps", size.T)
+    runs = {"runs before": scale / 2, "runs after": scale / 2}
+    steps = f"{size.K} retained-gradient steps"
+    return [
+        Line("quote all rows, runs included", "quote", "auxiliary runs", runs, 1.3),
+        Line("one deletion", "deletion", steps, {"steps": 1.0}),
+    ]
+
+
+def _beyond_steps(times: Times) -> Iterable[Row]:
+    """What a deletion takes beside its steps, against 50 ms."""
+    if "steps" in times and "deletion" in times:
+        more = [t - s for t, s in zip(times["deletion"], times["steps"], strict=False)]
+        value = max(statistics.median(more), 0.0)
+        yield Row("  beyond its steps", value, "s", "50 ms", 0.05, value / 0.05, 1, len(more))
+
+
+def _blocks(counts: Counts) -> Iterable[Row]:
+    if "blocks" in counts:
+        peak = counts["blocks"]
+        yield Row("peak memory above X", peak, "blocks", "4 blocks of 32 MB", 4, peak / 4, 1, 1)
 
 
 def _around_exact(one_run: float) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""How times grow with rows, parameters, steps, and the size of a group request."""
+"""How times grow with rows, parameters, outputs, steps, and the size of a group request."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +16,7 @@ BASE = Size(n=4_000, p=256, d=1, T=200, K=20)
 AXES = {
     "n": (2_000, 4_000, 8_000, 16_000, 32_000),
     "p": (128, 256, 512, 1_024),
+    "d": (1, 2, 4, 8, 16),
     "T": (100, 200, 400, 800, 1_600),
     "R": (1, 2, 4, 8, 16, 32),
 }

@@ -14,7 +14,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--sizes",
         nargs="*",
-        default=["nyu", "mnist", "cyclic", "desk", "cluster"],
+        default=["nyu", "mnist", "cyclic", "desk", "cluster", "softmax"],
         choices=[*SIZES],
     )
     parser.add_argument("--repeats", type=int, default=5)

@@ -5,7 +5,13 @@ from typing import Any
 
 from benchmarks.growth import CURVES
 
-LABELS = {"n": "rows n", "p": "parameters p", "T": "steps T", "R": "rows of a group R"}
+LABELS = {
+    "n": "rows n",
+    "p": "parameters p",
+    "d": "outputs d",
+    "T": "steps T",
+    "R": "rows of a group R",
+}
 COLOURS = dict(zip(CURVES, ("#4c72b0", "#55a868", "#c44e52", "#8172b2"), strict=True))
 
 
@@ -17,7 +23,7 @@ def draw(curves: dict[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, panels = plt.subplots(2, 2, figsize=(9, 7), layout="constrained")
+    figure, panels = plt.subplots(2, 3, figsize=(13, 7), layout="constrained")
     for axes, (axis, points) in zip(panels.flat, curves.items(), strict=False):
         values = [point["value"] for point in points]
         for name, reference in CURVES.items():
@@ -32,6 +38,7 @@ def draw(curves: dict[str, Any], path: Path) -> None:
         axes.minorticks_off()
         axes.set_ylabel("seconds")
         axes.spines[["top", "right"]].set_visible(False)
+    panels.flat[-1].axis("off")  # six panels, five axes
     panels.flat[0].legend(fontsize=8, frameon=False)
     figure.suptitle("Growth of times (dotted: the reference of the same colour)", fontsize=11)
     figure.savefig(path, dpi=150)

@@ -10,7 +10,7 @@ from benchmarks.work import Counts, Plan, deletions_wanted
 
 def ratio_text(ratio: float) -> str:
     """Small ratios as fractions, which is how the figures to reach are given."""
-    return f"{ratio:.3g}" if ratio >= 0.1 else f"1/{1 / ratio:.0f}"
+    return f"{ratio:.3g}" if ratio >= 0.1 or ratio == 0 else f"1/{1 / ratio:.0f}"
 
 
 def text(found: list[dict[str, Any]]) -> str:
@@ -54,7 +54,7 @@ def notes(size: Size, plan: Plan, counts: Counts, measured: Mapping[str, Any] | 
         found.append(
             f"Algorithm 1 is timed for {plan.literal_steps} of its {whole} steps and scaled up."
         )
-    if size.cluster:
+    if size.cluster or size.smooth:
         return []
     if size.desk:
         return [*found, "unlearn is the desk's call within one process; start-up comes on top."]

@@ -15,7 +15,7 @@ from benchmarks.stopwatch import Stopwatch, Times
 IN_A_ROW = 100
 SAMPLE_ROWS = 64  # quoted where all rows would take too long
 
-Counts = dict[str, int]
+Counts = dict[str, float]
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from experiments.cifar10.render import render as render_cifar10
 from experiments.linear.command import run_compute
 from experiments.linear.figures import PICTURES, TABLES, of_study, script
 from experiments.page import write as write_page
+from experiments.smooth import __main__ as smooth
 from experiments.store import FIGURES, STORES
 
-STUDIES = ("depth", "mnist", "cifar10")
+STUDIES = ("depth", "mnist", "cifar10", "smooth")
 
 
 def main() -> None:
@@ -29,6 +30,11 @@ def main() -> None:
     options = parser.parse_args()
     size = "full" if options.figures else options.size
     for study in options.studies:
+        if study == "smooth":
+            if not options.figures:
+                smooth.compute_studies(size, options.again)
+            smooth.render_all(STORES[size], FIGURES[size])
+            continue
         if study == "cifar10":
             if not options.figures:
                 config = CIFAR10[cifar10.OF_SIZE[size]]
@@ -43,6 +49,7 @@ def main() -> None:
     print(f"\npictures are in {FIGURES[size]}")
     if set(options.studies) == set(STUDIES) and not options.figures:
         print(f"the page of results is {write_page(size)}")
+        print(f"that of smooth losses is {smooth.write_page(size)}")
 
 
 if __name__ == "__main__":

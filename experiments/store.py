@@ -47,6 +47,10 @@ class Store:
     def provenance(self, name: str) -> dict[str, Any]:
         return json.loads((self.folder / f"{name}.json").read_text())
 
+    def holds(self, name: str) -> bool:
+        """Whether the table is there, by whatever settings."""
+        return all((self.folder / f"{name}.{kind}").exists() for kind in ("csv", "json"))
+
     def has(self, name: str, config: dict[str, Any]) -> bool:
         """Whether the table is there, and was computed by the same settings."""
         path = self.folder / f"{name}.json"

@@ -10,12 +10,13 @@ import pytest
 from benchmarks import data, references, work
 
 ROOT = Path(__file__).parent.parent
+SIZES = ("toy", "toy-cyclic", "toy-desk", "toy-softmax")
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("bench")
-    command = [sys.executable, "-m", "benchmarks", "--sizes", "toy", "toy-cyclic", "toy-desk"]
+    command = [sys.executable, "-m", "benchmarks", "--sizes", *SIZES]
     options = [
         "--repeats",
         "2",
@@ -115,6 +116,21 @@ def test_every_row_of_the_desk_is_there(run):
     ]
     rows = {row["work"]: row for row in desk["rows"]}
     assert rows["unlearn"]["ratio"] == pytest.approx(sum(each) / 2)
+
+
+def test_every_row_of_softmax_is_there(run):
+    _, record = run
+    softmax = record["sizes"]["toy-softmax"]
+    works = [row["work"].strip() for row in softmax["rows"]]
+    assert works == [
+        "quote all rows, runs included",
+        "one deletion",
+        "beyond its steps",
+        "peak memory above X",
+    ]
+    times, rows = softmax["times"], {row["work"]: row for row in softmax["rows"]}
+    (quote,), (before,), (after,) = (times[k] for k in ("quote", "runs before", "runs after"))
+    assert rows[works[0]]["ratio"] == pytest.approx(quote / (10 * (before + after) / 2))
 
 
 def test_unlearning_reads_its_batches_and_no_more(run):

@@ -7,6 +7,7 @@ import pilu
 
 ROOMS = [
     "ridge",
+    "losses",
     "dynamics",
     "laws",
     "accounting",

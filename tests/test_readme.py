@@ -1,4 +1,4 @@
-"""Examples of the README and of docs/sizes.md run as they stand, one after the other."""
+"""Examples of the README and of some pages run as they stand, one after the other."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ README = Path(__file__).parent.parent / "README.md"
 
 def test_examples_run():
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
@@ -23,6 +23,18 @@ def test_examples_on_sizes_run():
     exec(compile(block, "sizes.md", "exec"), names)
     assert len(names["costs"]) == 400
     assert names["certificate"].rows == (42,)
+
+
+def test_a_loss_of_ones_own():
+    text = (README.parent / "docs" / "losses.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    loss = block[block.index("@dataclass") : block.index("rng =")]
+    assert loss.count("\n") < 40
+    names: dict[str, object] = {"__name__": "losses_page"}
+    exec(compile(block, "losses.md", "exec"), names)
+    certificate = names["certificate"]
+    assert certificate.epsilon <= 1.0
+    assert certificate.accountant["loss"]["name"] == "squared hinge"
 
 
 def test_commands_are_named():

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pilu import accounting, auditing, baselines, datasets, plotting
+    from pilu import accounting, auditing, baselines, datasets, losses, plotting
     from pilu.baselines.comparison import compare
     from pilu.certify.certificate import Certificate
     from pilu.certify.exact import Exact
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pilu.estimators.planning import Plan
     from pilu.estimators.quote import Quote
     from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
+    from pilu.estimators.smooth import LangevinHuber, LangevinLogistic
     from pilu.estimators.utility import Utility
     from pilu.exceptions import AlreadyForgotten, CertificateMismatch, PiluError
 
@@ -32,6 +33,8 @@ __all__ = [
     "Certificate",
     "CertificateMismatch",
     "Exact",
+    "LangevinHuber",
+    "LangevinLogistic",
     "LangevinRidge",
     "LangevinRidgeClassifier",
     "PiluError",
@@ -44,6 +47,7 @@ __all__ = [
     "baselines",
     "compare",
     "datasets",
+    "losses",
     "plotting",
     "verify",
 ]
@@ -55,6 +59,8 @@ _HOME = {
     "Certificate": "certify.certificate",
     "CertificateMismatch": "exceptions",
     "Exact": "certify.exact",
+    "LangevinHuber": "estimators.smooth",
+    "LangevinLogistic": "estimators.smooth",
     "LangevinRidge": "estimators.ridge",
     "LangevinRidgeClassifier": "estimators.ridge",
     "PiluError": "exceptions",
@@ -66,7 +72,7 @@ _HOME = {
     "verify": "certify.verify",
 }
 
-_ROOMS = ("accounting", "auditing", "baselines", "datasets", "plotting")
+_ROOMS = ("accounting", "auditing", "baselines", "datasets", "losses", "plotting")
 
 
 def __getattr__(name: str) -> Any:

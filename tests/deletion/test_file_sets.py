@@ -9,12 +9,15 @@ import pyarrow.parquet
 import pytest
 
 from deletion.conftest import COLUMNS, N
+from pilu.deletion import fitting
 from pilu.deletion.checking import check_receipt, check_store
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
+from pilu.deletion.gathering import _learn_part
 from pilu.deletion.predicting import predict_table
 from pilu.deletion.rewriting import rewrite_without_forgotten, still_in_table
-from pilu.deletion.tables import open_table
+from pilu.deletion.tables import Columns, open_table
+from pilu.exceptions import RowsChanged
 
 WRITE = {"parquet": pyarrow.parquet.write_table, "csv": pyarrow.csv.write_csv}
 
@@ -91,3 +94,85 @@ def test_files_that_do_not_fit_together(arrow_table, tmp_path):
         Desk.create(tmp_path / "x", tmp_path / "odd" / "*.parquet", COLUMNS)
     with pytest.raises(ValueError, match="which matches none"):
         Desk.create(tmp_path / "x", tmp_path / "none" / "*.parquet", COLUMNS)
+
+
+def test_brackets_are_letters_where_a_file_has_them(arrow_table, tmp_path):
+    """`a[1]` matches a1 as a pattern; the file of that name is another."""
+    (tmp_path / "odd").mkdir()
+    for name, start in (("a1", 0), ("a[1]", 30)):
+        path = tmp_path / "odd" / f"{name}.parquet"
+        pyarrow.parquet.write_table(arrow_table.slice(start, 30), path)
+    settings = {"n_steps": 5, "noise": 0.01}
+    with Desk.create(tmp_path / "x", tmp_path / "odd" / "*.parquet", COLUMNS, **settings) as desk:
+        assert desk.unlearn("person number 12", n_unlearn_steps=1).rows == (36, 37, 38)
+    alone = tmp_path / "odd" / "a[1].parquet"
+    with Desk.create(tmp_path / "y", alone, COLUMNS, **settings) as desk:
+        assert desk.unlearn("person number 12", n_unlearn_steps=1).rows == (6, 7, 8)
+        with pytest.raises(ValueError, match="unknown 'person number 2'"):
+            desk.unlearn("person number 2")
+
+
+def test_a_part_that_was_changed_is_refused(arrow_table, tmp_path):
+    """What a worker reads must be what the fit was told of: rows, columns and their order."""
+    path = tmp_path / "t.parquet"
+    pyarrow.parquet.write_table(arrow_table, path)
+    (part,) = open_table(path, COLUMNS).parts()
+    learn = (part, ("id", "subject"), None, 1, b"k" * 32, True)
+    assert _learn_part(*learn)[1].n_noted == N
+    others = arrow_table.column_names
+    grown = pa.concat_tables([arrow_table, arrow_table])
+    for changed in (arrow_table.slice(0, 50), grown, arrow_table.drop_columns(["f1"])):
+        pyarrow.parquet.write_table(changed, path)
+        with pytest.raises((RowsChanged, ValueError), match=r"was changed|must have a column 'f1'"):
+            _learn_part(*learn)
+    pyarrow.parquet.write_table(arrow_table.select(others[::-1]), path)
+    held = np.column_stack([arrow_table[f"f{k}"] for k in range(4)])
+    np.testing.assert_allclose(_learn_part(*learn)[0].gram[:4, :4], held.T @ held, rtol=1e-12)
+
+
+def test_a_relative_path_is_that_of_the_client(arrow_table, tmp_path, monkeypatch):
+    """Parts go to workers, who may stand in other folders."""
+    monkeypatch.chdir(tmp_path)
+    pyarrow.parquet.write_table(arrow_table, "t.parquet")
+    seen = []
+
+    def learn(table, *_, **__):
+        seen.extend(part.path for part in table.parts())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting, "gathered_by_cluster", learn)
+    with pytest.raises(KeyboardInterrupt):
+        Desk.create(tmp_path / "x", "t.parquet", COLUMNS, scheduler="local")
+    assert seen == [tmp_path / "t.parquet"]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pa.array(np.arange(N) % 2 * 10**15, pa.timestamp("ns")),
+        pa.array(["a" if i % 2 else "a\0" for i in range(N)]),
+    ],
+)
+def test_labels_that_cannot_be_told_apart_are_refused(labels, arrow_table, tmp_path):
+    """They would all be rows of no class, and nothing would be learned of them."""
+    path = tmp_path / "t.parquet"
+    pyarrow.parquet.write_table(arrow_table.append_column("label", labels), path)
+    columns = Columns(("label",), "row_id", "person", classify=True, ignored=("y",))
+    with pytest.raises(ValueError, match="classes must"):
+        Desk.create(tmp_path / "x", path, columns)
+
+
+def test_large_whole_numbers_of_several_files(arrow_table, tmp_path):
+    """2^53 + 1 beside floats: as floats two of the classes are one."""
+    (tmp_path / "d").mkdir()
+    whole = pa.array([2**53, 2**53 + 1] * 15)
+    for name, labels in (("a", whole), ("b", pa.array([0.0, 1.0] * 15))):
+        part = arrow_table.slice(0 if name == "a" else 30, 30).append_column("label", labels)
+        pyarrow.parquet.write_table(part, tmp_path / "d" / f"{name}.parquet")
+    columns = Columns(("label",), "row_id", "person", classify=True, ignored=("y",))
+    with pytest.raises(ValueError, match=r"classes must differ|must have one of the classes"):
+        Desk.create(tmp_path / "x", tmp_path / "d" / "*.parquet", columns)
+    target = arrow_table.set_column(4, "y", pa.array([2**53 + 1] * N))
+    pyarrow.parquet.write_table(target, tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"the target must be within 2\^53"):
+        Desk.create(tmp_path / "x", tmp_path / "t.parquet", COLUMNS)

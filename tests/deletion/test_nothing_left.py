@@ -389,6 +389,7 @@ def replayed(x, target, seed, requests):
     X, y = (array.copy() for array in world(seed)[:2])
     X[ROW], y[ROW] = x, target
     Y = y[:, None]
+    X = np.asfortranarray(X)  # as tables are read
     held = Statistics.collect(lambda *_: [(X, Y)], N, P + 1, 1, fit_intercept=True)
     for row in requests:
         if row != "redraw":
@@ -413,7 +414,11 @@ def test_the_last_bits_single_out_the_row_unless_they_are_summed_anew(forgetting
     X, y, _, _ = world(0)
     left = [i for i in range(N) if i not in requests]
     never = Statistics.collect(
-        lambda *_: [(X[left], y[left, None])], len(left), P + 1, 1, fit_intercept=True
+        lambda *_: [(np.asfortranarray(X[left]), y[left, None])],
+        len(left),
+        P + 1,
+        1,
+        fit_intercept=True,
     )
     assert np.array_equal(held.gram, never.gram)
     assert np.array_equal(held.cross, never.cross)

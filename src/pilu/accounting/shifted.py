@@ -119,7 +119,7 @@ class Blocks:
         variances = self.variances.copy()
         variances[-1] += extra
         with np.errstate(divide="ignore", invalid="ignore"):
-            costs = np.where(self.masses > 0, self.masses**2 / variances, 0.0)
+            costs = np.where(self.masses == 0, 0.0, self.masses**2 / variances)
         return math.sqrt(float(np.sum(costs))) * _UP
 
     def coarsened(self, limit: int) -> "Blocks":
@@ -140,7 +140,7 @@ class Blocks:
             return 0.0
         budget = (mu / _UP) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):
-            own = np.where(self.masses > 0, self.masses**2 / self.variances, 0.0)
+            own = np.where(self.masses == 0, 0.0, self.masses**2 / self.variances)
             slopes = self.masses / self.variances
         room = budget - np.concatenate([[0.0], np.cumsum(own)[:-1]])
         left = np.cumsum(self.masses[::-1])[::-1]

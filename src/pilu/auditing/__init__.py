@@ -5,6 +5,7 @@ from pilu.auditing.bounds import most_provable
 from pilu.auditing.distinguishers import MLP, Distinguisher, Known, Logistic
 from pilu.auditing.ridge import RidgeRuns
 from pilu.auditing.runs import load_run, run_all
+from pilu.auditing.smooth import SmoothRuns
 
 __all__ = [
     "MLP",
@@ -13,6 +14,7 @@ __all__ = [
     "Known",
     "Logistic",
     "RidgeRuns",
+    "SmoothRuns",
     "audit",
     "load_run",
     "most_provable",

@@ -72,7 +72,10 @@ class RidgeRuns:
         chain = self.model._fitted.chain  # as it stands: the model may go on
         object.__setattr__(self, "_chain", chain)
         if not isinstance(chain.problem, RidgeProblem):
-            raise ValueError("model must be fitted with batch_size=None, got mini-batches.")
+            raise ValueError(
+                "model must be ridge with batch_size=None, got mini-batches or another loss. For other "
+                "losses there is SmoothRuns."
+            )
         if len(chain.schedule.segments) != 1 or not chain.problem.source.live.all():
             raise ValueError(
                 "model must not have forgotten anybody yet, got one that has. Fit it again."

@@ -86,9 +86,10 @@ def compare(
         None is every entry of `pilu.baselines.METHODS`.
     X_test, y_test : array-like, optional
         Where errors are measured; without them they are NaN.
-    model : LangevinRidge or LangevinRidgeClassifier, optional
-        Says what is learned and how (`alpha`, `n_steps`, `noise`, `fit_intercept`,
-        `random_state`), and by its type whether y holds labels. None: the defaults.
+    model : LangevinRidge, LangevinRidgeClassifier, LangevinLogistic or LangevinHuber, optional
+        Says what is learned and how (the loss, `alpha`, `n_steps`, `noise`, `fit_intercept`,
+        `random_state`), and by its type whether y holds labels. None: ridge with its defaults.
+        Every method learns with the model's loss; one whose proof does not cover it refuses.
     n_unlearn_steps : int
         K, for the methods that take steps.
 
@@ -101,8 +102,8 @@ def compare(
         - `epsilon`, `delta`, `certified`, `guarantee` (in words): epsilon is inf where nothing is
           claimed, and certified False where what is claimed is not proved
         - `test_error` of the parameters drawn, `expected_error` under the method's law where it
-          has a closed form, `learned_error` before the request; `metric` is "rmse" or "error
-          rate"
+          has a closed form (ridge), `learned_error` before the request; `metric` is "rmse" or
+          "error rate"
         - `seconds` of the answer (the least of three where it is quick), `fit_seconds` of
           learning, `rows_touched` (each as often as it was read)
         - `noise`, in the method's own units
@@ -200,21 +201,39 @@ class _Judge:
     def __init__(self, task: Task, X_test: Any, y_test: Any) -> None:
         self.metric = "error rate" if is_classifier(task.model) else "rmse"
         self._held_out: Validation | None = None
+        self._is_ridge = task.is_ridge
+        # One score for two classes is that of the second; Validation counts the larger of two.
+        self._margin = self.metric == "error rate" and task.Y.shape[1] == 1
         if (X_test is None) != (y_test is None):
             given = "X_test" if y_test is None else "y_test"
             raise ValueError(f"X_test and y_test must be given together, got only {given}.")
         if X_test is not None:
-            self._held_out = task.model._checked_validation((X_test, y_test), "(X_test, y_test)")
+            self._held_out = self._checked(task, (X_test, y_test), "(X_test, y_test)")
+
+    def _checked(self, task: Task, pair: Any, name: str) -> Validation | None:
+        if self._is_ridge:
+            return task.model._checked_validation(pair, name)
+        found = Validation.of(
+            pair,
+            task.model._attachable,
+            n_targets=task.Y.shape[1],
+            fit_intercept=bool(task.model.fit_intercept),
+            is_classifier=is_classifier(task.model),
+            name=name,
+        )
+        return replace(found, Y=task.model._members(found.Y)) if self._margin else found
 
     def error(self, theta: Array) -> float:
         """Of given parameters."""
         if self._held_out is None:
             return np.nan
+        if self._margin:
+            theta = np.hstack([np.zeros_like(theta), theta])
         return self._score(point_mass(theta)(self._held_out.X))
 
     def expected_error(self, answer: Answer) -> float:
-        """Of a method's law, where it is known."""
-        if self._held_out is None or answer.predictions is None:
+        """Of a method's law, where it is known: of predictions by squares."""
+        if self._held_out is None or not self._is_ridge or answer.predictions is None:
             return np.nan
         return self._score(answer.predictions(self._held_out.X))
 

@@ -9,10 +9,10 @@ lies between T and T + K steps without the rows. Gaussian noise hides
 
     c^K (1 - c^T) G / m + c^T radius
 
-for any rows alike.
+for any rows alike. A loss whose gradients are bounded needs no ball: how far K steps from zero can
+reach takes the place of the radius (`ball.reach`).
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +21,12 @@ from numpy.typing import NDArray
 from pilu.accounting.gdp import mu_from_epsilon
 from pilu.baselines.ball import (
     check_radius,
+    given,
     largest_gradients,
     projected_walk,
     radius_of,
+    reach,
+    steps_together,
     visible_noise,
 )
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
@@ -48,8 +51,9 @@ class DescentToDelete(Method):
     Parameters
     ----------
     radius : float > 0 or "auto", default="auto"
-        Of the ball that steps project to. "auto" is twice the norm of the minimiser, which is
-        read off the data, and nothing accounts for that.
+        Of the ball that steps project to. "auto" is none for a loss with bounded gradients; for
+        ridge it is twice the norm of the minimiser, which is read off the data, and nothing
+        accounts for that.
     """
 
     radius: float | str = "auto"
@@ -66,16 +70,15 @@ class DescentToDelete(Method):
     def fit(self, task: Task) -> Learned:
         """T projected steps without noise."""
         task.check_regularised(self.name)
-        radius, spectrum, T = radius_of(self.radius, task), task.spectrum, task.n_steps
-        step = task.step_size
-        inside = projected_walk(np.zeros_like(spectrum.cross), spectrum, step, T, radius)
+        radius, objective, step = radius_of(self.radius, task), task.objective, task.step_size
+        inside = projected_walk(objective.zero(), objective, step, task.n_steps, radius)
         mu = float(mu_from_epsilon(task.epsilon, task.delta))
 
         def respond(rows: Rows) -> Answer:
-            K, retained = task.n_unlearn_steps, spectrum.without(task.X[rows], task.Y[rows])
-            left = spectrum.basis @ projected_walk(inside, retained, step, K, radius)
+            K, retained = task.n_unlearn_steps, objective.without(rows)
+            left = objective.theta(projected_walk(inside, retained, step, K, radius))
             noise = distance_bound(task, radius, len(rows)) / mu * _UP
-            noise = visible_noise(noise, 1.0, radius)
+            noise = visible_noise(task, noise, 1.0, radius)
 
             def predictions(points: Array) -> Predictions:
                 return Predictions(points @ left, noise**2 * np.sum(np.square(points), axis=1))
@@ -85,22 +88,19 @@ class DescentToDelete(Method):
                 task.epsilon,
                 task.delta,
                 certified=True,
-                guarantee=f"against retraining, in both directions, given the radius {radius:.4g}"
-                + (", which was read off the data" if self.radius == "auto" else ""),
-                rows_touched=len(rows),
+                guarantee=f"against retraining, in both directions, {given(self.radius, radius)}",
+                rows_touched=objective.rows_read(rows, K),
                 noise=noise,
                 predictions=predictions,
                 details=lambda: {"radius": radius},
             )
 
-        return Learned(task, np.asarray(spectrum.basis @ inside), respond)
+        return Learned(task, objective.theta(inside), respond)
 
 
 def distance_bound(task: Task, radius: float, n_rows: int) -> float:
     """Most that K steps after T with any `n_rows` rows can end up from T steps without them."""
-    c = contraction_between(task.alpha, task.spectrum.largest, task.step_size)
-    contracted = c**task.n_steps
-    # eta (1 + c + ... + c^(T-1)) G, which is (1 - c^T) G / m for c = 1 - eta m
-    steps = -math.expm1(task.n_steps * math.log(c)) / (1 - c) if c < 1 else task.n_steps
-    apart = task.step_size * steps * largest_gradients(task, radius, n_rows)
-    return (c**task.n_unlearn_steps * apart + contracted * radius) * _UP
+    T, K = task.n_steps, task.n_unlearn_steps
+    c = contraction_between(task.alpha, task.largest, task.step_size)
+    apart = steps_together(task, T) * largest_gradients(task, radius, n_rows)
+    return (c**K * apart + c**T * reach(task, radius, K)) * _UP

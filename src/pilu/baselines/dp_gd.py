@@ -21,6 +21,7 @@ from pilu.accounting.gaussian_steps import (
     renyi_epsilon,
     renyi_noise,
 )
+from pilu.baselines.ball import visible_noise
 from pilu.baselines.interface import (
     Answer,
     Learned,
@@ -31,15 +32,16 @@ from pilu.baselines.interface import (
     titled,
     without,
 )
-from pilu.baselines.quadratic import descended
 from pilu.certify.floor import noise_floor
 from pilu.dynamics.entropy import GaussianSource
+from pilu.losses.loss import Loss, Squared
 
 __all__ = ["DPGD", "clipped_gradient", "gradient_norms", "residual_limits"]
 
 Array = NDArray[np.float64]
 
 _QUANTILE = 0.75
+_SQUARED = Squared()
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class DPGD(Method):
         calibrate = gaussian_noise if self.accounting == "gdp" else renyi_noise
         multiplier = calibrate(task.epsilon, task.delta, n_steps)
         # A step adds eta sigma here, sqrt(2 eta) times it in the Langevin methods.
-        floor = noise_floor(task.law) * math.sqrt(2 / task.step_size)
+        floor = _noise_floor(task) * math.sqrt(2 / task.step_size)
         sigma = max(multiplier * C * (1 + 1e-12), floor)
         start = np.zeros((task.X.shape[1], task.Y.shape[1]))
         theta = _walk(start, task, task.X, task.Y, task.n_steps, C, sigma, task.gaussian(0))
@@ -107,9 +109,9 @@ class DPGD(Method):
     def _threshold(self, task: Task) -> float:
         if not isinstance(self.clipping, str):
             return float(self.clipping)
-        spectrum = task.spectrum
-        theta = descended(spectrum, spectrum.cross, task.step_size, task.n_steps)
-        threshold = float(np.quantile(gradient_norms(theta, task.X, task.Y), _QUANTILE))
+        theta = task.objective.descended(task.step_size, task.n_steps)
+        norms = gradient_norms(theta, task.X, task.Y, task.loss)
+        threshold = float(np.quantile(norms, _QUANTILE))
         if threshold == 0.0:
             raise complaint("clipping", "a number > 0 where rows have no gradient", self.clipping)
         return threshold
@@ -122,19 +124,30 @@ class DPGD(Method):
         return spend(multiplier / n_rows / (1 + 1e-12), n_steps, task.delta)
 
 
-def gradient_norms(theta: Array, X: Array, Y: Array) -> Array:
-    """|grad l_j(theta)| of every row: |x_j| |x_j'theta - y_j|."""
-    return row_norms(X) * row_norms(X @ theta - Y)
+def _noise_floor(task: Task) -> float:
+    """Where a step's noise would be lost in the rounding of the parameters."""
+    if task.is_ridge:
+        return noise_floor(task.law)
+    return visible_noise(task, 0.0, math.sqrt(2 * task.step_size), math.inf)
 
 
-def clipped_gradient(theta: Array, X: Array, Y: Array, limits: Array) -> Array:
-    """sum_j clip_C(grad l_j(theta)); a row's gradient is the matrix x_j (x_j'theta - y_j)'.
+def gradient_norms(theta: Array, X: Array, Y: Array, loss: Loss = _SQUARED) -> Array:
+    """|grad l_j(theta)| of every row: |x_j| |dl/dz|."""
+    return row_norms(X) * row_norms(loss.gradient(X @ theta, Y))
 
-    So clipping it is clipping the residual to C / |x_j|, the row's limit.
+
+def clipped_gradient(
+    theta: Array, X: Array, Y: Array, limits: Array, loss: Loss = _SQUARED
+) -> Array:
+    """sum_j clip_C(grad l_j(theta)); a row's gradient is the matrix x_j (dl/dz)'.
+
+    So clipping it is clipping dl/dz, for squares the residual, to C / |x_j|, the row's limit.
     """
-    residuals = X @ theta - Y
+    residuals = loss.gradient(X @ theta, Y)
     norms = np.maximum(row_norms(residuals), np.finfo(np.float64).tiny)
-    return np.asarray(X.T @ (np.minimum(1.0, limits / norms)[:, None] * residuals))
+    with np.errstate(over="ignore"):  # far above 1 is 1
+        kept = np.minimum(1.0, limits / norms)
+    return np.asarray(X.T @ (kept[:, None] * residuals))
 
 
 def residual_limits(X: Array, C: float) -> Array:
@@ -156,7 +169,8 @@ def _walk(
     limits = residual_limits(X, C)
     with progress_bar(n_steps, what="DP-GD steps", unit="step") as bar:
         for _ in range(n_steps):
-            noisy = clipped_gradient(theta, X, Y, limits) + sigma * gaussian.normal(theta.shape)
+            clipped = clipped_gradient(theta, X, Y, limits, task.loss)
+            noisy = clipped + sigma * gaussian.normal(theta.shape)
             theta = theta - task.step_size * (noisy + task.alpha * theta)
             bar.update()
     return theta

@@ -1,23 +1,30 @@
 """pilu itself, through the same door: Langevin steps with noise for the requested rows."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.certify.accountant import Accountant
 from pilu.certify.registry import resolve_accountant, usual_options
-from pilu.laws.forecast import Forecast
+from pilu.laws.forecast import Forecast, Predictions
 
-__all__ = ["Langevin"]
+__all__ = ["Langevin", "forecast_after", "rows_read"]
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Langevin(Method):
-    """Per-instance Langevin unlearning, as `LangevinRidge.unlearn` does it.
+    """Per-instance Langevin unlearning, as the estimators' `unlearn` does it.
 
     Parameters
     ----------
     accountant : str or accountant object, default="exact"
+        "exact" is for ridge and refuses other losses.
     """
 
     accountant: str | Accountant = "exact"
@@ -31,13 +38,15 @@ class Langevin(Method):
         return titled("pilu", given["name"], *options)
 
     def fit(self, task: Task) -> Learned:
-        """Algorithm A."""
-        model = task.langevin().fit(task.X, task.Y)
+        """Algorithm A; for other losses than ridge the auxiliary runs too, which requests share."""
+        model = task.learned(task.langevin(), task.X, task.Y)
+        if not task.is_ridge:
+            accountant = resolve_accountant(self.accountant)
+            accountant.prepare(model._fitted.law, np.arange(task.n_rows))
 
         def respond(rows: Rows) -> Answer:
-            forgetful = copy.copy(
-                model
-            )  # unlearning replaces the state, so the model keeps its own
+            # unlearning replaces the state, so the model keeps its own
+            forgetful = copy.copy(model)
             certificate = forgetful.unlearn(
                 rows.tolist(),
                 epsilon=task.epsilon,
@@ -45,24 +54,31 @@ class Langevin(Method):
                 n_unlearn_steps=task.n_unlearn_steps,
                 accountant=self.accountant,
             )
-            K, noise, request = task.n_unlearn_steps, certificate.noise, task.request(rows)
             return Answer(
-                forgetful.coef_.T,
+                forgetful._theta,
                 certificate.epsilon,
                 certificate.delta,
                 certified=True,
                 guarantee="against a run without the rows, followed by the same steps",
-                rows_touched=rows_read(task, rows),
-                noise=noise,
-                predictions=lambda points: (
-                    Forecast(task.law, points, K).without(*request).after(K).at(noise)
-                ),
+                rows_touched=rows_read(task, rows, task.n_unlearn_steps),
+                noise=certificate.noise,
+                predictions=forecast_after(task, rows, certificate.noise),
             )
 
-        return Learned(task, model.coef_.T, respond)
+        return Learned(task, model._theta, respond)
 
 
-def rows_read(task: Task, rows: Rows) -> int:
-    """The request's rows alone, where statistics stand for all others (n >= p)."""
-    n, p = task.X.shape
+def forecast_after(task: Task, rows: Rows, noise: float) -> Callable[[Array], Predictions] | None:
+    """The law of predictions after Langevin steps with some noise; known for ridge only."""
+    if not task.is_ridge:
+        return None
+    K, request = task.n_unlearn_steps, task.request(rows)
+    return lambda points: Forecast(task.law, points, K).without(*request).after(K).at(noise)
+
+
+def rows_read(task: Task, rows: Rows, n_steps: int) -> int:
+    """For ridge the request's rows alone, where statistics stand for all others (n >= p)."""
+    n, p = int(task.X.shape[0]), int(task.X.shape[1])
+    if not task.is_ridge:
+        return n_steps * (n - len(rows))
     return len(rows) if n >= p else n - len(rows)

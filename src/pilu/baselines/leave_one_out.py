@@ -48,6 +48,7 @@ class LeaveOneOut(Method):
 
     def fit(self, task: Task) -> Learned:
         """The minimiser, or T steps towards it."""
+        task.check_ridge("leave-one-out")
         spectrum = task.spectrum
         if self.converged:
             theta = minimiser(spectrum, spectrum.cross)

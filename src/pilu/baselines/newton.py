@@ -20,7 +20,7 @@ its mean and variance (docs/baselines.md, "Newton step"): with q the eigenvalues
 
 Guo's conversion, epsilon' / sigma sqrt(2 log(1.5/delta)) for |r| <= epsilon', is for a residual
 that does not depend on b and for small epsilon; with a measured residual in the place of a bound
-it is the paper's practice, and no proof.
+it is the paper's practice, and no proof. Other losses than ridge: `newton_smooth.py`.
 """
 
 import math
@@ -31,10 +31,18 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from pilu._checks import check_choice, check_flag, check_integer, check_probability, check_real
+from pilu._checks import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_real,
+    complaint,
+)
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
+from pilu.baselines.newton_bounds import certified_epsilon, residual_bound
+from pilu.baselines.newton_smooth import learn_perturbed, learn_plain
 from pilu.baselines.quadratic import check_conditioning, descended, minimiser
-from pilu.dynamics.spectral import decay, drift
+from pilu.dynamics.spectral import decay
 from pilu.laws.forecast import Predictions
 
 __all__ = [
@@ -51,7 +59,6 @@ Array = NDArray[np.float64]
 _SIGMA_GUO = 0.1  # the paper's
 HORIZONS = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)  # of the paper's table
 
-_UP = 1 + 1e-9
 _VISIBLE = 1e-6  # residual, in units of the perturbation, that is more than rounding
 
 
@@ -62,13 +69,14 @@ class NewtonStep(Method):
     Parameters
     ----------
     perturbation : float > 0, default=0.1
-        sigma_Guo, the deviation of the linear term.
+        sigma_Guo, the deviation of the linear term. Other losses than ridge have one for "measured"
+        only; what "bound" certifies for them is noise on the output, as much as the target needs.
     converged : bool, default=True
         True learns the exact minimiser, False T gradient steps.
     accounting : {"bound", "measured"}, default="bound"
         "bound" holds with high probability over the perturbation and is certified; "measured"
         turns the residual that was seen into an epsilon as the paper does, and is not. At the
-        minimiser there is no residual and both are 0.
+        minimiser of ridge there is no residual and both are 0.
     """
 
     perturbation: float = _SIGMA_GUO
@@ -84,11 +92,15 @@ class NewtonStep(Method):
     def name(self) -> str:
         """Newton step, by where it starts and how it is accounted for."""
         sigma = "" if self.perturbation == _SIGMA_GUO else f"perturbation {self.perturbation:g}"
-        start = [] if self.converged else ["T steps", self.accounting]
+        start = ["" if self.accounting == "bound" else self.accounting]
+        if not self.converged:
+            start = ["T steps", self.accounting]
         return titled("Newton step", *start, sigma)
 
     def fit(self, task: Task) -> Learned:
         """The minimiser of the perturbed objective, or T steps towards it."""
+        if not task.is_ridge:
+            return self._fit_smooth(task)
         spectrum, sigma = task.spectrum, self.perturbation
         b = sigma * task.gaussian(0).normal((task.X.shape[1], task.Y.shape[1]))
         pull = spectrum.cross - spectrum.basis.T @ b
@@ -125,6 +137,19 @@ class NewtonStep(Method):
 
         return Learned(task, theta, respond)
 
+    def _fit_smooth(self, task: Task) -> Learned:
+        if self.accounting == "measured":
+            return learn_perturbed(task, self.perturbation, converged=self.converged)
+        if self.perturbation != _SIGMA_GUO:
+            raise complaint(
+                "perturbation",
+                f"left at {_SIGMA_GUO} with accounting='bound' and the {task.loss.name} loss",
+                self.perturbation,
+                "Noise on the output takes its place, as much as epsilon needs; "
+                "accounting='measured' perturbs the objective, without a certificate.",
+            )
+        return learn_plain(task, converged=self.converged)
+
     def _claim(self, task: Task, residual: float) -> tuple[float, float, bool, str]:
         if self.converged:
             if residual > _VISIBLE * self.perturbation:
@@ -144,55 +169,6 @@ class NewtonStep(Method):
             return epsilon, task.delta, False, "none: a direction has not been learned at all"
         against = "against the perturbed minimiser without the rows, in this direction"
         return epsilon, task.delta, True, against
-
-
-def certified_epsilon(task: Task, sigma: float) -> float:
-    """epsilon at delta of T steps and a Newton step, against the retained minimiser.
-
-    The same for every request.
-    """
-    spectrum, eta, T, d = task.spectrum, task.step_size, task.n_steps, task.Y.shape[1]
-    # Eigenvalues as small as their rounding allows: the learning is no further than that. The
-    # rounding of the residual is a shift too, of at most eps |X| |Y| p and some.
-    rounding = task.eigenvalue_rounding
-    a = np.maximum(spectrum.eigenvalues - rounding * spectrum.largest, task.alpha)
-    q, moved = decay(a, eta, T), np.minimum(a * drift(a, eta, T), 1.0)
-    floor = rounding * float(np.linalg.norm(task.X) * np.linalg.norm(task.Y))
-    pull = (np.linalg.norm(spectrum.cross, axis=1) + floor) / sigma
-    if not (moved > 0).all():  # a direction that has not moved tells the runs apart
-        return math.inf
-    shift = q * pull + floor / sigma
-    mean = float(np.sum(np.square(shift))) / 2 + d * float(np.sum(_shrinkage(q, moved)))
-    variance = float(np.sum(np.square(moved * q * pull + floor / sigma)))
-    variance += d / 2 * float(np.sum(np.square(q * (1 + moved))))
-    return float((mean + math.sqrt(2 * math.log(1 / task.delta) * variance)) * _UP)
-
-
-def _shrinkage(q: Array, moved: Array) -> Array:
-    """-log(1 - q) - q + q^2/2, where `moved` is 1 - q; q^2 (1 + q/3 + ...) for small q."""
-    small = q < 1e-3
-    series = np.square(q) * (1 + q / 3 + np.square(q))  # the terms left out are below q^4
-    return np.where(small, series, -np.log(moved) - q + np.square(q) / 2)
-
-
-def residual_bound(task: Task, sigma: float, tail: float) -> float:
-    """The paper's bound on the residual after T steps, which fails with probability `tail`.
-
-    L (1 - eta m)^T (|X'Y| + sigma (sqrt(pd) + sqrt(2 log(1/tail)))) / m with m = alpha. The factor
-    L / m is not needed: |r| = |M^T (B - b)| has the rest as a bound.
-    """
-    check_probability("tail", tail)
-    task.check_short_steps("the paper's bound")
-    check_real("alpha", task.alpha, above=0.0)
-    contracted = float(decay(np.array(task.alpha), task.step_size, task.n_steps))
-    total = float(np.linalg.norm(task.cross)) + _perturbation_bound(sigma, task, tail)
-    return float(task.spectrum.largest * contracted * total / task.alpha * _UP)
-
-
-def _perturbation_bound(sigma: float, task: Task, tail: float) -> float:
-    """|b| <= sigma (sqrt(pd) + sqrt(2 log(1/tail))) but for probability `tail`."""
-    size = task.X.shape[1] * task.Y.shape[1]
-    return sigma * (math.sqrt(size) + math.sqrt(2 * math.log(1 / tail))) * _UP
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,6 +33,7 @@ class ProjectiveResidual(Method):
 
     def fit(self, task: Task) -> Learned:
         """The exact minimiser."""
+        task.check_ridge(self.name)
         theta = minimiser(task.spectrum, task.spectrum.cross)
 
         def respond(rows: Rows) -> Answer:

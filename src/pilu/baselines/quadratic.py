@@ -7,7 +7,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from pilu.baselines.interface import Rows, Task, without
-from pilu.dynamics.spectral import drift
+from pilu.baselines.objective import descended
 from pilu.ridge.spectrum import Spectrum
 
 __all__ = [
@@ -22,12 +22,6 @@ __all__ = [
 Array = NDArray[np.float64]
 
 _TOLERATED = 1e-5  # relative error of a solution, past which it is no longer "up to rounding"
-
-
-def descended(spectrum: Spectrum, cross: Array, step_size: float, n_steps: int) -> Array:
-    """n noiseless steps from zero towards A^{-1} B; `cross` is B in the basis."""
-    learned = drift(spectrum.eigenvalues[:, None], step_size, n_steps)
-    return np.asarray(spectrum.basis @ (learned * cross))
 
 
 def minimiser(spectrum: Spectrum, cross: Array) -> Array:

@@ -26,19 +26,23 @@ class Retraining(Method):
 
     def fit(self, task: Task) -> Learned:
         """Algorithm A, step by step."""
-        learner = task.langevin(solver="gradient")
+        literally = {"solver": "gradient"} if task.is_ridge else {}  # others take steps anyway
+        learner = task.langevin(**literally)
 
         def respond(rows: Rows) -> Answer:
             X, Y = without(task, rows)
-            theta = learner.fit(X, Y).coef_.T
+            theta = task.learned(learner, X, Y)._theta
             return _relearned(task, rows, theta, rows_touched=task.n_steps * len(X))
 
-        return Learned(task, learner.fit(task.X, task.Y).coef_.T, respond)
+        return Learned(task, task.learned(learner, task.X, task.Y)._theta, respond)
 
 
 @dataclass(frozen=True)
 class Redraw(Method):
-    """One draw from the law of Algorithm A on what is left: equal in law to retraining."""
+    """One draw from the law of Algorithm A on what is left: equal in law to retraining.
+
+    In closed form for ridge; for other losses the draw is a run.
+    """
 
     @property
     def name(self) -> str:
@@ -47,14 +51,15 @@ class Redraw(Method):
 
     def fit(self, task: Task) -> Learned:
         """One draw from the law of Algorithm A."""
-        model = task.langevin().fit(task.X, task.Y)
+        model = task.learned(task.langevin(), task.X, task.Y)
 
         def respond(rows: Rows) -> Answer:
             forgetful = copy.copy(model)
             forgetful.unlearn(rows.tolist(), method="redraw")
-            return _relearned(task, rows, forgetful.coef_.T, rows_touched=rows_read(task, rows))
+            touched = rows_read(task, rows, task.n_steps)
+            return _relearned(task, rows, forgetful._theta, rows_touched=touched)
 
-        return Learned(task, model.coef_.T, respond)
+        return Learned(task, model._theta, respond)
 
 
 def _relearned(task: Task, rows: Rows, theta: Array, *, rows_touched: int) -> Answer:
@@ -71,5 +76,5 @@ def _relearned(task: Task, rows: Rows, theta: Array, *, rows_touched: int) -> An
         guarantee="the law of learning without the rows itself",
         rows_touched=rows_touched,
         noise=task.noise,
-        predictions=predictions,
+        predictions=predictions if task.is_ridge else None,
     )

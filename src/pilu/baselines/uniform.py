@@ -1,9 +1,11 @@
 """Uniform Langevin unlearning: one noise level that is enough for any row [Chien et al. 2024].
 
-Two ways to find it. "renyi" is theirs: gradients are bounded over a ball, to which every step
-projects, and one noise serves learning and unlearning (`accounting/langevin_renyi.py`). "gdp" is
-the paper's Theorem 1 for the worst row, with learning as it is: what pilu would charge if it could
-not tell rows apart.
+Three ways to find it. "gdp" is the paper's Theorem 1 for the worst row, with learning as it is:
+what pilu would charge if it could not tell rows apart. "lipschitz" is Proposition 1 with a
+sensitivity that holds for any row of the longest one's norm, eta |x| sup |dl/dz|: nothing is left
+to chance, so that all of delta is the noise's. "renyi" is Chien et al.'s: gradients are bounded,
+over a ball to which every step projects where the loss does not bound them itself, and one noise
+serves learning and unlearning (`accounting/langevin_renyi.py`).
 """
 
 import math
@@ -12,28 +14,36 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._checks import check_choice
+from pilu._checks import check_choice, complaint
+from pilu.accounting.gdp import mu_from_epsilon
 from pilu.accounting.langevin_renyi import NoisyChain
+from pilu.accounting.shifted import (
+    blocks_from_sensitivities,
+    later_variance,
+    representable_contraction,
+)
 from pilu.baselines.ball import (
     check_radius,
+    given,
     largest_gradients,
     projected_walk,
     radius_of,
     visible_noise,
 )
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
+from pilu.baselines.langevin import forecast_after
 from pilu.certify.accountant import Target
 from pilu.certify.floor import noise_floor
+from pilu.certify.sensitivities import contraction_between
 from pilu.certify.theorem import Theorem
-from pilu.dynamics.schedule import Segment
-from pilu.dynamics.spectral import draw_after
-from pilu.laws.forecast import Forecast
+from pilu.dynamics.schedule import Schedule, Segment
 
-__all__ = ["UniformLangevin", "worst_row_noise"]
+__all__ = ["UniformLangevin", "any_row_noise", "worst_row_noise"]
 
 Array = NDArray[np.float64]
 
 _BLOCK = 2**22  # numbers of a block of rows and steps
+_UP = 1 + 1e-11  # for the rounding up of the (QP)'s blocks
 
 
 @dataclass(frozen=True)
@@ -42,18 +52,21 @@ class UniformLangevin(Method):
 
     Parameters
     ----------
-    accounting : {"gdp", "renyi"}, default="gdp"
+    accounting : {"gdp", "renyi", "lipschitz"}, default="gdp"
         "gdp": the largest of Theorem 1's noises over all rows. "renyi": Chien et al.'s analysis.
+        "lipschitz": the noise for a row that nothing is known of but its norm, for losses with
+        bounded gradients.
     radius : float > 0 or "auto", default="auto"
-        Of the ball that "renyi" projects to. "auto" is twice the norm of the minimiser, which is
-        read off the data, and nothing accounts for that.
+        Of the ball that "renyi" projects to. "auto" is none for a loss with bounded gradients; for
+        ridge it is twice the norm of the minimiser, which is read off the data, and nothing
+        accounts for that.
     """
 
     accounting: str = "gdp"
     radius: float | str = "auto"
 
     def __post_init__(self) -> None:
-        check_choice("accounting", self.accounting, ("gdp", "renyi"))
+        check_choice("accounting", self.accounting, ("gdp", "renyi", "lipschitz"))
         check_radius(self.radius)
 
     @property
@@ -61,34 +74,37 @@ class UniformLangevin(Method):
         """Uniform Langevin, by its accounting and a radius that was given."""
         if self.accounting == "gdp":
             return "uniform Langevin"
+        if self.accounting == "lipschitz":
+            return titled("uniform Langevin", "Lipschitz")
         radius = "" if isinstance(self.radius, str) else f"radius {self.radius:g}"
         return titled("uniform Langevin", "Renyi", radius)
 
     def fit(self, task: Task) -> Learned:
         """Algorithm A, or its projected form with the noise that any row needs."""
-        return self._fit_gdp(task) if self.accounting == "gdp" else self._fit_renyi(task)
+        return self._fit_renyi(task) if self.accounting == "renyi" else self._fit_gdp(task)
 
     def _fit_gdp(self, task: Task) -> Learned:
-        spectrum, eta, law = task.spectrum, task.step_size, task.law
-        learning, K = law.schedule.segments[0], task.n_unlearn_steps
-        theta = draw_after(law.start, spectrum, eta, learning, task.gaussian(0))
-        noise_of_one = worst_row_noise(task, 1)
+        objective, eta, K = task.objective, task.step_size, task.n_unlearn_steps
+        learning = Segment(task.n_steps, task.noise)
+        theta = objective.walked(np.zeros(_shape(task)), eta, learning, task.gaussian(0))
+        noise_of = worst_row_noise if self.accounting == "gdp" else any_row_noise
+        against = "against a run without the rows, followed by the same steps"
+        if self.accounting == "lipschitz":
+            against += ", in both directions, given the norm of the longest row"
+        noise_of_one = noise_of(task, 1)
 
         def respond(rows: Rows) -> Answer:
-            noise = noise_of_one if len(rows) == 1 else worst_row_noise(task, len(rows))
-            request = task.request(rows)
-            retained = spectrum.without(request.X, request.Y)
+            noise = noise_of_one if len(rows) == 1 else noise_of(task, len(rows))
+            retained = objective.without(rows)
             return Answer(
-                draw_after(theta, retained, eta, Segment(K, noise), task.gaussian(1)),
+                retained.walked(theta, eta, Segment(K, noise), task.gaussian(1)),
                 task.epsilon,
                 task.delta,
                 certified=True,
-                guarantee="against a run without the rows, followed by the same steps",
-                rows_touched=len(rows),
+                guarantee=against,
+                rows_touched=objective.rows_read(rows, K),
                 noise=noise,
-                predictions=lambda points: (
-                    Forecast(law, points, K).without(*request).after(K).at(noise)
-                ),
+                predictions=forecast_after(task, rows, noise),
             )
 
         return Learned(task, theta, respond)
@@ -96,29 +112,29 @@ class UniformLangevin(Method):
     def _fit_renyi(self, task: Task) -> Learned:
         task.check_regularised(self.name)
         task.check_short_steps(self.name)
-        radius, spectrum, T = radius_of(self.radius, task), task.spectrum, task.n_steps
-        start, eta = np.zeros_like(spectrum.cross), task.step_size
+        radius, objective = radius_of(self.radius, task), task.objective
+        eta, T, K = task.step_size, task.n_steps, task.n_unlearn_steps
         noise = self._chain(task, radius, 1).noise(task.epsilon, task.delta)
-        noise = visible_noise(noise, math.sqrt(2 * eta), radius)
-        inside = projected_walk(start, spectrum, eta, T, radius, noise, task.gaussian(0))
+        noise = visible_noise(task, noise, math.sqrt(2 * eta), radius)
+        start = objective.zero()
+        inside = projected_walk(start, objective, eta, T, radius, noise, task.gaussian(0))
 
         def respond(rows: Rows) -> Answer:
-            K, retained = task.n_unlearn_steps, spectrum.without(task.X[rows], task.Y[rows])
+            retained = objective.without(rows)
             left = projected_walk(inside, retained, eta, K, radius, noise, task.gaussian(1))
             epsilon = self._chain(task, radius, len(rows)).epsilon(noise, task.delta)
             return Answer(
-                np.asarray(spectrum.basis @ left),
+                objective.theta(left),
                 epsilon,
                 task.delta,
                 certified=True,
-                guarantee=f"against a run without the rows, given the radius {radius:.4g}"
-                + (", which was read off the data" if self.radius == "auto" else ""),
-                rows_touched=len(rows),
+                guarantee=f"against a run without the rows, {given(self.radius, radius)}",
+                rows_touched=objective.rows_read(rows, K),
                 noise=noise,
                 details=lambda: {"radius": radius},
             )
 
-        return Learned(task, np.asarray(spectrum.basis @ inside), respond)
+        return Learned(task, objective.theta(inside), respond)
 
     def _chain(self, task: Task, radius: float, n_rows: int) -> NoisyChain:
         return NoisyChain(
@@ -134,10 +150,37 @@ def worst_row_noise(task: Task, n_rows: int) -> float:
     """The noise that certifies the target for any request of `n_rows` rows, by Theorem 1."""
     task.check_regularised("uniform Langevin")
     target = Target(task.epsilon, task.delta, task.n_unlearn_steps)
-    size = max(1, _BLOCK // (16 * task.n_steps))
+    size, law = max(1, _BLOCK // (16 * task.n_steps)), task.chain_law
     blocks = (
         task.request(np.arange(start, min(start + size, task.n_rows)))
         for start in range(0, task.n_rows, size)
     )
-    noise = Theorem().calibrate_any(task.law, blocks, target, n_rows)
-    return max(noise, noise_floor(task.law)) if noise > 0 else noise
+    noise = Theorem().calibrate_any(law, blocks, target, n_rows)
+    return max(noise, noise_floor(law)) if noise > 0 else noise
+
+
+def any_row_noise(task: Task, n_rows: int) -> float:
+    """The noise for any `n_rows` rows as long as the longest, by their Lipschitz constants.
+
+    s_k = eta R max |x| sup |dl/dz| at every learning step   [PILU, Prop. 1]
+    """
+    if math.isinf(task.gradient_bound):
+        raise complaint(
+            "accounting",
+            f"'gdp' or 'renyi' for the {task.loss.name} loss",
+            "lipschitz",
+            "Its gradients have no bound that holds everywhere.",
+        )
+    eta, T, K = task.step_size, task.n_steps, task.n_unlearn_steps
+    c = contraction_between(task.alpha, task.largest, eta)
+    c = representable_contraction(K, c)
+    s = np.full(T, eta * n_rows * largest_gradients(task, math.inf, 1) * _UP)
+    variances = Schedule((Segment(T, task.noise),)).variances(eta)
+    mu = float(mu_from_epsilon(task.epsilon, task.delta))
+    extra = blocks_from_sensitivities(s, variances, c).extra_for(mu / _UP)
+    noise = math.sqrt(extra / (2 * eta * later_variance(K, c))) * _UP
+    return visible_noise(task, noise, math.sqrt(2 * eta), math.inf) if noise > 0 else noise
+
+
+def _shape(task: Task) -> tuple[int, int]:
+    return task.X.shape[1], task.Y.shape[1]

@@ -5,13 +5,14 @@ a `Calibration`: the noise, the epsilon it certifies, and the evidence that reco
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu.accounting.curves import Curve
+from pilu.laws.concentrated import ConcentratedLaw
 from pilu.laws.cyclic import CyclicLaw
 from pilu.laws.iterates import IterateLaw
 from pilu.ridge.rows import RowSource
@@ -19,7 +20,7 @@ from pilu.ridge.rows import RowSource
 __all__ = ["Accountant", "Calibration", "Law", "Progress", "Request", "Target"]
 
 Array = NDArray[np.float64]
-Law = IterateLaw | CyclicLaw  # of a full batch, or of mini-batches
+Law = IterateLaw | CyclicLaw | ConcentratedLaw  # ridge in a full batch, in mini-batches; others
 Progress = Callable[[int], object]  # told how many more rows are done
 
 
@@ -58,6 +59,7 @@ class Calibration:
     checks: Mapping[str, bool]
     evidence: Mapping[str, Any]
     numerical_error: Mapping[str, float]
+    terms: Mapping[str, Any] = field(default_factory=dict)  # what else the promise rests on
 
 
 class Accountant(Protocol):

@@ -1,4 +1,4 @@
-"""The exact accountant for records that are kept: its answers have few digits.
+"""Accountants for records that are kept: their answers have few digits.
 
 Noise is rounded up to a grid, the epsilon asked for is stated in place of the smaller one reached,
 and totals are carried on with coarse deltas. Everything stays true, a few per cent above the least.
@@ -9,12 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pilu.accounting.coarse import CoarseCurve, decade_up, up_to_grid
-from pilu.certify.accountant import Calibration, Target
+from pilu.accounting.curves import GaussianCurve
+from pilu.certify.accountant import Calibration, Law, Request, Target
 from pilu.certify.exact import Exact
+from pilu.certify.floor import noise_floor
 from pilu.certify.noise_search import mu_of
+from pilu.certify.theorem import Theorem
 from pilu.laws.comparison import Comparison
+from pilu.laws.concentrated import ConcentratedLaw
 
-__all__ = ["CoarseExact"]
+__all__ = ["CoarseExact", "CoarseTheorem", "coarse_accountant"]
 
 _PER_OCTAVE = 8  # up to 9 % more noise
 _TRIES = 64
@@ -54,6 +58,43 @@ class CoarseExact(Exact):
         errors = {name: decade_up(error) for name, error in answer.numerical_error.items()}
         ladder = CoarseCurve(answer.curve, mu_of(target.epsilon, target.delta))
         return replace(answer, curve=ladder, numerical_error=errors)
+
+
+@dataclass(frozen=True)
+class CoarseTheorem(Theorem):
+    """As `Theorem`, with answers that tell little of the rows."""
+
+    def describe(self) -> dict[str, Any]:
+        """Name and options, as they stand in a certificate."""
+        return {**super().describe(), "coarse": True}
+
+    def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
+        """The least noise on the grid that certifies the target for one request."""
+        return self._stated(super().calibrate(law, request, target), law, request, target)
+
+    def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
+        """What the next noise on the grid certifies; refused where that is not the target."""
+        return self._stated(super().spend(law, request, noise, target), law, request, target)
+
+    def _stated(
+        self, answer: Calibration, law: Law, request: Request, target: Target
+    ) -> Calibration:
+        noise, mu = _coarse(answer.noise, noise_floor(law)), self._target_mu(target)
+        found = super().spend(law, request, noise, target)
+        if found.mu is None or found.mu > mu:
+            raise ArithmeticError(f"noise {noise:.6g} does not certify epsilon {target.epsilon:g}.")
+        return replace(
+            found,
+            epsilon=target.epsilon,
+            mu=mu,
+            curve=GaussianCurve(mu, self._slack(target)),
+            checks={},
+        )
+
+
+def coarse_accountant(law: Law) -> CoarseExact | CoarseTheorem:
+    """Exact where the iterates are Gaussian."""
+    return CoarseTheorem() if isinstance(law, ConcentratedLaw) else CoarseExact()
 
 
 def _coarse(noise: float, floor: float) -> float:

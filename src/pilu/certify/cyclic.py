@@ -6,6 +6,7 @@ visits of all its rows.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,10 @@ class CyclicSensitivities:
     def rounding(self) -> float:
         """Relative allowance for the floating-point error of residual means and variances."""
         return ROUNDING + _ROUNDING_OF_A_STEP * self.law.schedule.n_steps
+
+    def terms(self, slack: float) -> dict[str, Any]:
+        """Nothing: the laws are exact."""
+        return {}
 
     def of_each(self, rows: Request, slack: float) -> Array:
         """Bounds for each row by itself: (n x N)."""

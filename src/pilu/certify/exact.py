@@ -18,7 +18,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from pilu._checks import check_choice
+from pilu._checks import check_choice, complaint
 from pilu._processes import packed, shared_out
 from pilu.accounting.curves import PrivacyCurve, closeness
 from pilu.accounting.gaussians import GaussianPair
@@ -26,6 +26,7 @@ from pilu.certify.accountant import Calibration, Law, Progress, Request, Target
 from pilu.certify.floor import noise_floor
 from pilu.certify.noise_search import LARGEST_LOG_NOISE, NoiseSearch, mu_of
 from pilu.laws.comparison import Comparison
+from pilu.laws.concentrated import ConcentratedLaw
 from pilu.laws.cyclic import CyclicLaw
 from pilu.laws.cyclic_difference import CyclicDifference
 from pilu.laws.difference import Enclosure
@@ -76,6 +77,7 @@ class Exact:
         self, law: Law, request: Request, targets: Sequence[Target]
     ) -> list[Calibration]:
         """The same for several targets, which share all that depends on the rows alone."""
+        law = _gaussian(law)
         with _threads_for(law):
             difference, floor = _difference(law, request), noise_floor(law)
             return [self._calibrate(difference, target, floor) for target in targets]
@@ -87,6 +89,7 @@ class Exact:
 
         On mini-batches, where each takes all cores, they come one after the other.
         """
+        law = _gaussian(law)
         if isinstance(law, CyclicLaw):
             return self._calibrate_in_turn(law, blocks, target, progress)
         ones = ((block, np.ones(len(block.X), dtype=np.intp)) for block in blocks)
@@ -156,7 +159,9 @@ class Exact:
     def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies."""
         with _threads_for(law):
-            return self._spend(_difference(law, request), noise, target, noise_floor(law))
+            return self._spend(
+                _difference(_gaussian(law), request), noise, target, noise_floor(law)
+            )
 
     def _spend(
         self, difference: Comparison, noise: float, target: Target, floor: float
@@ -268,7 +273,18 @@ class Exact:
         )
 
 
-def _difference(law: Law, request: Request) -> Comparison:
+def _gaussian(law: Law) -> IterateLaw | CyclicLaw:
+    if isinstance(law, ConcentratedLaw):
+        raise complaint(
+            "accountant",
+            f"'theorem' for the {law.problem.loss.name} loss",
+            "exact",
+            "The iterates are Gaussian for ridge only.",
+        )
+    return law
+
+
+def _difference(law: IterateLaw | CyclicLaw, request: Request) -> Comparison:
     if isinstance(law, CyclicLaw):
         return CyclicDifference(law, request.rows, request.X, request.Y)
     return ProvenDifference(law, law.coordinates(request.X), request.Y)

@@ -19,7 +19,7 @@ from pilu.certify.certificate import (
 )
 from pilu.certify.scope import FACTS_OF_BATCHES, scope_of_langevin, scope_of_redraw
 from pilu.dynamics.chain import Chain
-from pilu.ridge.cyclic import CyclicProblem
+from pilu.ridge.batches import BatchedProblem
 
 __all__ = ["certify_langevin", "certify_redraw"]
 
@@ -45,7 +45,7 @@ def certify_langevin(
     certificate = Certificate(
         schema=SCHEMA,
         method="langevin",
-        accountant=accountant.describe(),
+        accountant={**accountant.describe(), **c.terms},
         epsilon=c.epsilon,
         epsilon_target=target.epsilon,
         delta=c.delta,
@@ -73,6 +73,7 @@ def certify_langevin(
             total_epsilon=total.epsilon,
             total_delta=total.delta,
             batches=batches,
+            delta_means=c.terms.get("delta_means"),
         ),
         checks={**c.checks, **batches},
         evidence=evidence,
@@ -115,16 +116,25 @@ def certify_redraw(
     )
 
 
+def _batches(chain: Chain) -> BatchedProblem | None:
+    """The problem, where a step takes some of its rows."""
+    problem = chain.problem
+    if isinstance(problem, BatchedProblem) and problem.n_batches > 1:
+        return problem
+    return None
+
+
 def _batch_size(chain: Chain) -> int | None:
-    return chain.problem.batch_size if isinstance(chain.problem, CyclicProblem) else None
+    problem = _batches(chain)
+    return None if problem is None else problem.batch_size
 
 
 def _facts_of_batches(
     chain: Chain, rows: NDArray[np.intp], n_unlearn_steps: int
 ) -> dict[str, bool]:
     """FACTS_OF_BATCHES; nothing for a full batch."""
-    problem, N = chain.problem, chain.schedule.n_steps
-    if not isinstance(problem, CyclicProblem):
+    problem, N = _batches(chain), chain.schedule.n_steps
+    if problem is None:
         return {}
     batches, M = problem.batch_of(rows), problem.n_batches
     since = (batches - (N - n_unlearn_steps)) % M  # steps until each has its turn again

@@ -56,8 +56,12 @@ def scope_of_langevin(
     total_epsilon: float,
     total_delta: float,
     batches: Mapping[str, bool],
+    delta_means: float | None = None,
 ) -> dict[str, Any]:
-    """Scope of a certificate issued after Langevin unlearning; `batches` as in its checks."""
+    """Scope of a certificate issued after Langevin unlearning; `batches` as in its checks.
+
+    `delta_means` is the part of delta that auxiliary runs may fail with, where there are any.
+    """
     reverse_delta: float | None
     if conditional:
         reverse_delta = None  # the total is stated in the direction of Definition 1
@@ -95,7 +99,13 @@ def scope_of_langevin(
         "conditional_on_earlier_requests": conditional,
         "reverse_delta": reverse_delta,
         **_COMMON,
-        "words": [*words, *_about_batches(batches), *LIMITS, *_entropy(private)],
+        "words": [
+            *words,
+            *_about_batches(batches),
+            *_about_runs(delta_means),
+            *LIMITS,
+            *_entropy(private),
+        ],
     }
 
 
@@ -134,6 +144,16 @@ def _about_batches(facts: Mapping[str, bool]) -> list[str]:
             "alpha and noise."
         )
     return words
+
+
+def _about_runs(delta_means: float | None) -> list[str]:
+    if delta_means is None:
+        return []
+    return [
+        f"How well the rows were fitted on the way was estimated by auxiliary runs; of delta, "
+        f"{up(delta_means, 6)} is for their being wrong. The loss and its options are treated as "
+        "constants, and delta must have been chosen before any quote was looked at.",
+    ]
 
 
 def _entropy(private: bool) -> list[str]:

@@ -5,7 +5,7 @@ This is all that the theorem asks of a problem (`Sensitivities`): another loss s
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,10 @@ class Sensitivities(Protocol):
     @property
     def rounding(self) -> float:
         """Relative allowance for the floating-point error of residual means and variances."""
+        ...
+
+    def terms(self, slack: float) -> dict[str, Any]:
+        """What the bounds rest on besides the data, for the certificate."""
         ...
 
     def of_each(self, rows: Request, slack: float) -> Array:
@@ -67,6 +71,10 @@ class RidgeSensitivities:
     law: IterateLaw
 
     rounding: ClassVar[float] = ROUNDING
+
+    def terms(self, slack: float) -> dict[str, Any]:
+        """Nothing: the laws are exact."""
+        return {}
 
     def of_each(self, rows: Request, slack: float) -> Array:
         """Bounds for each row by itself: (n x N).

@@ -19,8 +19,10 @@ from pilu.accounting.shifted import (
     representable_contraction,
 )
 from pilu.certify.accountant import Calibration, Law, Progress, Request, Target
+from pilu.certify.concentrated import ConcentratedSensitivities
 from pilu.certify.cyclic import CyclicSensitivities
 from pilu.certify.sensitivities import ROUNDING, RidgeSensitivities, Sensitivities
+from pilu.laws.concentrated import ConcentratedLaw
 from pilu.laws.cyclic import CyclicLaw
 
 __all__ = ["Theorem"]
@@ -63,7 +65,9 @@ class Theorem:
         return {"name": "theorem", **asdict(self)}
 
     def prepare(self, law: Law, rows: NDArray[np.intp]) -> None:
-        """Residual variances on mini-batches take one sweep for all rows."""
+        """Auxiliary runs are for all rows; residual variances on mini-batches take one sweep."""
+        if isinstance(law, ConcentratedLaw):
+            law.prepare()
         if isinstance(law, CyclicLaw) and self.group == "sum":
             law.expect(rows)
 
@@ -149,7 +153,7 @@ class Theorem:
         extra = noise**2 * _variance_of_unit_noise(law, target, c)
         pooled = blocks.pooled(extra)
         kept = pooled.coarsened(_EVIDENCE_BLOCKS)
-        mu = kept.mu_as_pooled(extra)
+        mu, terms = kept.mu_as_pooled(extra), sensitivities_of(law).terms(self._slack(target))
         return Calibration(
             noise=noise,
             epsilon=float(epsilon_from_mu(mu, self._delta_gdp(target))),
@@ -164,12 +168,14 @@ class Theorem:
                 "blocks": np.column_stack([kept.masses, kept.variances]).tolist(),
                 "contraction": c,
                 "step_size": law.step_size,
+                **({"terms": terms} if terms else {}),
             },
             numerical_error={
                 "sensitivities_relative": sensitivities_of(law).rounding,
                 "quantiles_relative": 1e-9,
                 "conversions_relative": 1e-9,
             },
+            terms=terms,
         )
 
     def _target_mu(self, target: Target) -> float:
@@ -200,6 +206,8 @@ class Theorem:
 
 def sensitivities_of(law: Law) -> Sensitivities:
     """The bounds for a kind of chain."""
+    if isinstance(law, ConcentratedLaw):
+        return ConcentratedSensitivities(law)
     return CyclicSensitivities(law) if isinstance(law, CyclicLaw) else RidgeSensitivities(law)
 
 

@@ -130,6 +130,7 @@ def _scope_agrees(c: Certificate) -> bool:
             total_epsilon=c.total_epsilon,
             total_delta=c.total_delta,
             batches={name: c.checks[name] for name in FACTS_OF_BATCHES if name in c.checks},
+            delta_means=c.accountant.get("delta_means"),
         )
     return sha256_of(expected) == sha256_of(c.scope)
 
@@ -150,15 +151,39 @@ def _recompute_theorem(c: Certificate) -> tuple[float, Spent]:
         and 0 < c.n_unlearn_steps < 10**9,
         "the evidence is out of range",
     )
+    _check_terms(c, split * c.delta)
     blocks = Blocks(numbers[:, 0], numbers[:, 1])
     extra = c.noise**2 * 2 * step_size * later_variance(c.n_unlearn_steps, contraction)
-    mu = blocks.mu_as_pooled(extra)
+    mu, slack = blocks.mu_as_pooled(extra), split * c.delta
     _require(c.mu is not None, "mu is missing")
+    coarse = c.accountant.get("coarse") is True  # the target is stated, reached or less
+    if coarse:
+        stated = float(mu_from_epsilon(c.epsilon_target, c.delta - slack))
+        _require(mu <= stated * (1 + _TOLERANCE), "the noise is not enough for epsilon")
+        mu = stated
     _require_close("mu", c.mu or 0.0, mu)
-    slack = split * c.delta
-    epsilon = float(epsilon_from_mu(mu, c.delta - slack))
+    epsilon = c.epsilon_target if coarse else float(epsilon_from_mu(mu, c.delta - slack))
     total = prior.after(epsilon=c.epsilon, delta=c.delta, curve=GaussianCurve(mu, slack))
     return epsilon, total
+
+
+def _check_terms(c: Certificate, slack: float) -> None:
+    """What a bound by concentration rests on, where the loss is not ridge's."""
+    terms = (c.evidence or {}).get("terms", {})
+    names = {"loss", "auxiliary_runs", "delta_tails", "delta_means"}
+    stated = {name: c.accountant[name] for name in names & set(c.accountant)}
+    _require(sha256_of(stated) == sha256_of(terms), "the terms are not those of the evidence")
+    if stated:
+        tails, means = float(stated["delta_tails"]), float(stated["delta_means"])
+        _require(0 < tails < slack and 0 < means < slack, "delta_s is not shared out as stated")
+        _require_close("delta_tails + delta_means", tails + means, slack)
+        runs, loss = stated["auxiliary_runs"], stated["loss"]
+        _require(type(runs) is int and runs >= 1, "auxiliary_runs is not a positive integer")
+        _require(isinstance(loss, Mapping) and "name" in loss, "the loss has no name")
+        _require(
+            (c.accountant["group"], c.accountant["strong_convexity"]) == ("sum", "alpha"),
+            "the options are ridge's",
+        )
 
 
 def _recompute_exact(c: Certificate) -> tuple[float, Spent]:

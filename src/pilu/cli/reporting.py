@@ -14,6 +14,9 @@ from pilu.report.contents import Contents, Costs
 __all__ = ["contents_of"]
 
 
+_IN_WORDS = {"logistic": "logistic regression", "huber": "Huber regression"}
+
+
 def contents_of(desk: Desk, table: Path | None, people: int) -> Contents:
     """All that the page shows; without the table, all but the costs."""
     store = desk.store
@@ -38,7 +41,7 @@ def contents_of(desk: Desk, table: Path | None, people: int) -> Contents:
         made=now(),
         versions=library_versions(),
         model={
-            "kind": state["model"]["kind"],
+            "kind": _IN_WORDS.get(state["model"]["kind"], state["model"]["kind"]),
             "n_rows": state["n_rows"],
             "rows_left": int(moment.model._fitted.source.live.sum()),
             "n_features": len(state["features"]),

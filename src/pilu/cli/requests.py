@@ -52,8 +52,16 @@ def fit(
         list[str] | None, typer.Option(help="Column that is no feature; repeat it.")
     ] = None,
     classify: Annotated[bool, typer.Option(help="The target is a class.")] = False,
-    alpha: Annotated[float, typer.Option(help="Ridge penalty.")] = 1e-4,
-    learning_steps: Annotated[int, typer.Option(help="Steps of learning, T.")] = 800,
+    loss: Annotated[str, typer.Option(help="squared (ridge), logistic or huber.")] = "squared",
+    threshold: Annotated[
+        float | None, typer.Option(help="Of the huber loss, where it becomes linear.")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Penalty. Default: 1e-4 for squared, else 1.")
+    ] = None,
+    learning_steps: Annotated[
+        int | None, typer.Option(help="Steps of learning, T. Default: 800 for squared, else 500.")
+    ] = None,
     noise: Annotated[float, typer.Option(help="Noise of learning.")] = 0.01,
     budget_epsilon: Annotated[float, typer.Option(help="What requests may add up to.")] = 10.0,
     budget_delta: Annotated[float | None, typer.Option(help="Default: 20 over the rows.")] = None,
@@ -70,6 +78,10 @@ def fit(
     from pilu.deletion.desk import Desk
     from pilu.deletion.tables import Columns
 
+    chosen = {"alpha": alpha, "n_steps": learning_steps, "noise": noise, "threshold": threshold}
+    if threshold is not None and loss != "huber":
+        raise ValueError(f"threshold must come with --loss huber, got --loss {loss}.")
+    classify = classify or loss == "logistic"
     with (
         Desk.create(
             out,
@@ -78,9 +90,8 @@ def fit(
             budget=Budget(budget_epsilon, budget_delta),
             memory=None if memory is None else bytes_of(memory),
             scheduler=scheduler,
-            alpha=alpha,
-            n_steps=learning_steps,
-            noise=noise,
+            loss=loss,
+            **{name: value for name, value in chosen.items() if value is not None},
         ) as desk,
         desk.log() as log,
     ):

@@ -1,6 +1,7 @@
 """Parquet and CSV by pyarrow (needs the extra ``pilu[desk]``)."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -79,9 +80,21 @@ class ArrowTable(Table):
             yield partial(self._batch, batch, first + np.arange(batch.num_rows))
             first += batch.num_rows
 
+    def targets(self) -> Iterator[NDArray[Any]]:
+        """The target columns of all rows, in order."""
+        first = 0
+        for batch in self._record_batches(self.columns.target):
+            yield self._targets(batch, first + np.arange(batch.num_rows))
+            first += batch.num_rows
+
     def parts(self) -> list[Part]:
         """The file."""
-        return [Part(self.path, self.columns, None, 0, self.n_rows)]
+        return [Part(self.path, self._named_columns, None, 0, self.n_rows)]
+
+    @property
+    def _named_columns(self) -> Columns:
+        """What is read, feature by feature: another file of that name must have the same."""
+        return replace(self.columns, features=self.features)
 
     def names(self) -> Iterator[tuple[NDArray[np.intp], Names | None, Names | None]]:
         """Places, ids and subjects of all rows, without their values."""
@@ -123,14 +136,17 @@ class ArrowTable(Table):
 
     def _batch(self, batch: Any, places: NDArray[np.intp]) -> Batch:
         X = self._matrix(batch, places)
-        y = [self._values(batch, name, places) for name in self.columns.target]
         return Batch(
             places,
             X,
-            y[0] if len(y) == 1 else np.array(y).reshape(len(y), len(X)).T,
+            self._targets(batch, places),
             self._named(batch, self.columns.id),
             self._named(batch, self.columns.subject),
         )
+
+    def _targets(self, batch: Any, places: NDArray[np.intp]) -> NDArray[Any]:
+        y = [self._values(batch, name, places) for name in self.columns.target]
+        return y[0] if len(y) == 1 else np.array(y).reshape(len(y), len(places)).T
 
     def _matrix(self, batch: Any, places: NDArray[np.intp]) -> Array:
         arrow = need("pyarrow", for_="reading tables", extra="desk")
@@ -214,7 +230,7 @@ class ParquetTable(ArrowTable):
             n_rows += metadata.row_group(group).num_rows
             size += metadata.row_group(group).total_byte_size
             if size >= _PART_BYTES or group == metadata.num_row_groups - 1:
-                found.append(Part(self.path, self.columns, tuple(groups), first, n_rows))
+                found.append(Part(self.path, self._named_columns, tuple(groups), first, n_rows))
                 first, groups, n_rows, size = first + n_rows, [], 0, 0
         return found
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pilu._checks import check_integer
 from pilu._processes import packed
 from pilu._progress import progress_bar
-from pilu.certify.accountant import Request
-from pilu.certify.coarse import CoarseExact
+from pilu.certify.accountant import Law, Progress, Request, Target
+from pilu.certify.coarse import CoarseExact, coarse_accountant
 from pilu.deletion.lazy_rows import table_of, with_rows
 from pilu.deletion.names import hash_of
 from pilu.deletion.store import Moment, Store
@@ -60,7 +60,6 @@ def price_everybody(
     model = with_rows(moment, table, store.key, np.array([], dtype=np.intp))
     target = model._target(epsilon, delta, n_unlearn_steps)
     source, law = model._fitted.source, model._fitted.law
-    assert isinstance(law, IterateLaw)  # a store has no mini-batches
     sizes = np.array([len(rows) for _, rows in people], dtype=np.intp)
     if sizes.max() == source.live.sum():
         raise ValueError("there must be somebody else: all rows that are left are one person's.")
@@ -75,7 +74,7 @@ def price_everybody(
         parallel_config(n_jobs=n_jobs),
         progress_bar(len(people), what="quoting", unit="person") as bar,
     ):
-        noise, _ = CoarseExact().calibrate_groups(law, blocks(), target, bar.update)
+        noise = _noises(law, blocks(), target, bar.update)
     return Prices(
         [name for name, _ in people],
         sizes,
@@ -85,6 +84,27 @@ def price_everybody(
         target.n_unlearn_steps,
         n_subjects,
     )
+
+
+def _noises(
+    law: Law,
+    blocks: Iterator[tuple[Request, NDArray[np.intp]]],
+    target: Target,
+    progress: Progress,
+) -> NDArray[np.float64]:
+    """What every group of rows would take."""
+    judge = coarse_accountant(law)
+    if isinstance(judge, CoarseExact):
+        assert isinstance(law, IterateLaw)  # a store has no mini-batches
+        return judge.calibrate_groups(law, blocks, target, progress)[0]
+    found = []
+    for block, sizes in blocks:
+        ends = np.cumsum(sizes)
+        for first, end in zip(ends - sizes, ends, strict=True):
+            one = Request(block.X[first:end], block.Y[first:end], block.rows[first:end])
+            found.append(judge.calibrate(law, one, target).noise)
+            progress(1)
+    return np.array(found)
 
 
 def _people(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.certify.certificate import Certificate, sha256_of_parameters
-from pilu.certify.coarse import CoarseExact
+from pilu.certify.coarse import CoarseExact, CoarseTheorem, coarse_accountant
 from pilu.deletion.budget import Budget, is_within, left_of, refusal
 from pilu.deletion.fitting import fit_table
 from pilu.deletion.history import certificates, forgotten, pending
@@ -21,9 +21,10 @@ from pilu.deletion.ledger import Ledger
 from pilu.deletion.names import hash_of
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.release import release_record
-from pilu.deletion.snapshot import Model
+from pilu.deletion.snapshot import Model, loss_of
 from pilu.deletion.store import Change, Moment, Store, check_is_free
 from pilu.deletion.tables import Columns, open_table
+from pilu.estimators.outputs import LangevinClassification
 from pilu.estimators.quote import Quote
 from pilu.exceptions import AlreadyForgotten, BudgetSpent
 
@@ -31,9 +32,6 @@ __all__ = ["Desk"]
 
 Positions = NDArray[np.intp]
 Whom = dict[bytes, Positions]  # by the hash of the name
-
-# What is written down of a request stays for ever: few digits of it.
-_ACCOUNTANT = CoarseExact()
 
 
 class Desk:
@@ -50,11 +48,14 @@ class Desk:
         columns: Columns,
         *,
         budget: Budget | None = None,
+        loss: str = "squared",
         scheduler: str | None = None,
         memory: int | None = None,
         **parameters: Any,
     ) -> "Desk":
         """Fit a table into a new store; `parameters` are the estimator's.
+
+        `loss` is "squared" (ridge), "logistic" or "huber".
 
         `scheduler` is "local" or the address of a dask scheduler, `memory` a number of bytes for a
         fit in this process.
@@ -63,10 +64,13 @@ class Desk:
             raise ValueError(
                 "a subject or an id column must be given: without names nobody can be forgotten."
             )
-        folder, opened = Path(folder), open_table(table, columns)
+        # As it is written down: workers of a cluster may stand in other folders.
+        folder, opened = Path(folder), open_table(Path(table).resolve(), columns)
         check_is_free(folder)
         key = secrets.token_bytes(32)
-        fitted = fit_table(opened, columns, key, scheduler=scheduler, memory=memory, **parameters)
+        fitted = fit_table(
+            opened, columns, key, loss=loss, scheduler=scheduler, memory=memory, **parameters
+        )
         chain = fitted.model._fitted.chain
         limits = (budget or Budget()).limits(opened.n_rows)
         state = {
@@ -87,6 +91,7 @@ class Desk:
             "n_rows": opened.n_rows,
             "n_features": len(opened.features),
             "budget": limits,
+            "loss": loss_of(chain.problem),
             "alpha": chain.problem.alpha,
             "step_size": chain.step_size,
             "learning": [[s.steps, s.noise] for s in chain.schedule.segments],
@@ -139,7 +144,7 @@ class Desk:
         rows = np.concatenate([*groups, np.array([], dtype=np.intp)])
         model = with_rows(moment, table, self.store.key, rows)
         listed = [group.tolist() for group in groups]
-        return model.quote(listed, accountant=_ACCOUNTANT, **options)
+        return model.quote(listed, accountant=_accountant(model), **options)
 
     def table(self, given: str | Path | None = None) -> Path:
         """The user's table, where it is said or was at the fit."""
@@ -242,13 +247,15 @@ class Desk:
             subjects = whom(moment)
             rows = np.unique(np.concatenate([*subjects.values(), np.array([], dtype=np.intp)]))
             model, counts = moment.model, moment.state["class_counts"]
-            if len(rows) or recollect or moment.state["model"]["statistics"] is None:
+            if len(rows) or recollect or moment.state["model"].get("statistics") is None:
                 model = with_rows(moment, table, self.store.key, rows)
             if moment.columns.classify:
                 counts = _class_counts_without(moment, model, rows, keep_empty_classes)
                 options["keep_empty_classes"] = True  # that was the check, without all other rows
             untouched, given = model._fitted, rows.tolist() if len(rows) else None
-            certificate = model.unlearn(given, method=method, accountant=_ACCOUNTANT, **options)
+            certificate = model.unlearn(
+                given, method=method, accountant=_accountant(model), **options
+            )
             if not is_within(certificate, moment.state):
                 if not redraw_if_needed:
                     raise BudgetSpent(refusal(self.folder, certificate, moment.state))
@@ -290,6 +297,11 @@ class Desk:
         raise ValueError(f"subject must be in the table that was fitted, got unknown {subject!r}.")
 
 
+def _accountant(model: Model) -> CoarseExact | CoarseTheorem:
+    # What is written down of a request stays for ever: few digits of it.
+    return coarse_accountant(model._fitted.law)
+
+
 def _class_counts_without(
     moment: Moment, model: Model, rows: Positions, keep_empty_classes: bool
 ) -> list[int]:
@@ -297,7 +309,9 @@ def _class_counts_without(
     before: list[int] = moment.state["class_counts"]
     if not len(rows):
         return before
-    taken = model._fitted.source.take(rows)[1].sum(axis=0).astype(int).tolist()
+    assert isinstance(model, LangevinClassification)
+    members = model._members(model._fitted.source.take(rows)[1])
+    taken = members.sum(axis=0).astype(int).tolist()
     left = [n - m for n, m in zip(before, taken, strict=True)]
     emptied = [k for k, n in enumerate(left) if n == 0 < before[k]]
     if emptied and not keep_empty_classes:

@@ -18,8 +18,8 @@ Positions = NDArray[np.intp]
 
 
 def is_pattern(path: Path) -> bool:
-    """Whether a path stands for several files."""
-    return glob.has_magic(str(path))
+    """Whether a path stands for several files; a file of that very name stands for itself."""
+    return glob.has_magic(str(path)) and not path.exists()
 
 
 def files_of(path: Path) -> list[Path]:
@@ -74,6 +74,16 @@ class FileSet(Table):
             for table, first in self._with_starts()
             for part in table.parts()
         ]
+
+    def targets(self) -> Iterator[NDArray[Any]]:
+        """The target columns of all rows, in order."""
+        for table in self._tables:
+            yield from table.targets()
+
+    @property
+    def held_bytes(self) -> int:
+        """What the files keep in memory."""
+        return sum(table.held_bytes for table in self._tables)
 
     def names(self) -> Iterator[tuple[Positions, Names | None, Names | None]]:
         """Places, ids and subjects of all rows, without their values."""

@@ -1,31 +1,40 @@
 """Fit a table of any size: one pass over the rows, and nothing of them is kept."""
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pilu._checks import check_choice
 from pilu.deletion.gathering import (
     Gathered,
     batch_bytes_within,
+    changed,
     gathered_by_cluster,
     gathered_here,
 )
+from pilu.deletion.lazy_rows import encoder
 from pilu.deletion.names import Names
-from pilu.deletion.snapshot import Model
+from pilu.deletion.snapshot import KINDS, Model
 from pilu.deletion.tables import Columns, Table
-from pilu.deletion.targets import encoded_targets, sorted_classes
-from pilu.dynamics.chain import Chain
+from pilu.deletion.targets import sorted_classes
+from pilu.dynamics.chain import Chain, Problem
 from pilu.dynamics.schedule import Segment
 from pilu.estimators.base import check_scale
 from pilu.estimators.fitted import Fitted
+from pilu.estimators.outputs import LangevinClassification, LangevinRegression
 from pilu.estimators.requests import RowBook
-from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
+from pilu.estimators.smooth import LangevinHuber, LangevinLogistic
+from pilu.losses.problem import SmoothProblem
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.rows import RowSource
 from pilu.ridge.spectrum import check_room
 
 __all__ = ["FittedTable", "ReadElsewhere", "fit_table"]
+
+Encode = Callable[[NDArray[Any]], NDArray[np.float64]]  # of targets
 
 
 class FittedTable(NamedTuple):
@@ -41,27 +50,94 @@ def fit_table(
     columns: Columns,
     key: bytes,
     *,
+    loss: str = "squared",
     scheduler: str | None = None,
     memory: int | None = None,
     **parameters: Any,
 ) -> FittedTable:
-    """Learn from a table in one pass, within so many bytes of memory, or by a dask cluster."""
-    kind = LangevinRidgeClassifier if columns.classify else LangevinRidge
-    model: Model = kind(**parameters)
-    model._check_parameters()
-    if model.batch_size is not None:
-        raise ValueError("batch_size must be None for a table: it is read once, in one pass.")
+    """Learn from a table in one pass, within so many bytes of memory, or by a dask cluster.
+
+    For other losses than ridge the rows stay in memory while it learns.
+    """
+    model = _model(loss, columns.classify, parameters)
     if table.n_rows < 2:
         raise ValueError(f"{table.path} must have at least 2 rows, got {table.n_rows}.")
-    n, p = table.n_rows, len(table.features) + bool(model.fit_intercept)
-    most_bytes = batch_bytes_within(memory, n, p)
-    classes = None
-    if columns.classify:
-        classes = sorted_classes(table.path, (batch.y for batch in table.batches(most_bytes)))
-    first = table.take(np.array([0], dtype=np.intp))
-    d = encoded_targets(table.path, first.y, classes).shape[1]
+    n, width = table.n_rows, len(table.features)
+    smooth = isinstance(model, LangevinLogistic | LangevinHuber)
+    held = table.held_bytes + (8 * n * width if smooth else 0)
+    most_bytes = batch_bytes_within(memory, n, width + bool(model.fit_intercept), held)
+    model.n_features_in_ = width
+    if isinstance(model, LangevinClassification):
+        model.classes_ = sorted_classes(table.path, table.targets())
+    encode = encoder(model, table.path)
+    d = encode(table.take(np.array([0], dtype=np.intp)).y).shape[1]
+    if isinstance(model, LangevinRegression):
+        model._single_output = d == 1
     kinds = ("subject",) if columns.id is None else ("id", "subject")
     gathered = Gathered(n, d, kinds, key)
+    problem: Problem
+    if smooth:
+        if scheduler is not None:
+            raise ValueError(
+                f"scheduler must be left out for the {loss} loss: every step reads the rows again, "
+                "in one process."
+            )
+        problem = _in_memory(table, gathered, model, encode, most_bytes, key)
+        largest = problem.largest
+    else:
+        problem = _in_one_pass(table, gathered, model, most_bytes, key, scheduler)
+        largest = problem.spectrum.largest
+    if gathered.n_noted != n:
+        raise changed(table.path)
+    for name, most in zip(("features", "targets"), gathered.largest, strict=True):
+        check_scale(f"{table.path}: {name}", most)
+    _check_unique(table, gathered.names)
+    step_size = _step_size(model, largest)
+    if isinstance(problem, SmoothProblem):
+        problem = problem.rounded_for(step_size)
+    chain = Chain.learn(
+        problem,
+        step_size=step_size,
+        solver=model._solver,
+        start=np.zeros((problem.source.n_columns, d)),
+        segment=Segment(int(model.n_steps), float(model.noise)),
+        gaussian=model._gaussian(stream=0),
+    )
+    model._fitted = Fitted(chain, RowBook(None, None, key), auxiliary=model._auxiliary())
+    return FittedTable(model, gathered.names, _class_counts(model, gathered))
+
+
+def _class_counts(model: Model, gathered: Gathered) -> list[int] | None:
+    if not isinstance(model, LangevinClassification):
+        return None
+    Y = model._fitted.source.Y
+    counts = gathered.target_sums if Y is None else model._members(Y).sum(axis=0)
+    return [int(count) for count in counts]
+
+
+def _model(loss: str, classify: bool, parameters: Mapping[str, Any]) -> Model:
+    kinds = {"squared": "classification" if classify else "regression"}
+    kinds |= {"logistic": "logistic", "huber": "huber"}
+    check_choice("loss", loss, tuple(kinds))
+    if loss != "squared" and classify != (loss == "logistic"):
+        expected = "a class (--classify)" if loss == "logistic" else "a number"
+        raise ValueError(f"the target must be {expected} for the {loss} loss.")
+    model = KINDS[kinds[loss]](**parameters)
+    model._check_parameters()
+    if model.batch_size is not None:
+        raise ValueError("batch_size must be None for a table.")
+    return model
+
+
+def _in_one_pass(
+    table: Table,
+    gathered: Gathered,
+    model: Model,
+    most_bytes: int,
+    key: bytes,
+    scheduler: str | None,
+) -> RidgeProblem:
+    n, p = table.n_rows, len(table.features) + bool(model.fit_intercept)
     source = RowSource(
         ReadElsewhere(n, len(table.features)),  # type: ignore[arg-type]
         None,
@@ -70,35 +146,38 @@ def fit_table(
         gathered.digests,
         key,
     )
-    alpha = float(model.alpha)
+    alpha, d = float(model.alpha), gathered.n_outputs
+    classes = model.classes_ if isinstance(model, LangevinClassification) else None
     if scheduler is not None and n >= p:
         check_room(p)
         statistics = gathered_by_cluster(
-            table, gathered, classes, d, key, scheduler, fit_intercept=source.fit_intercept
+            table, gathered, classes, key, scheduler, fit_intercept=source.fit_intercept
         )
-        problem = RidgeProblem.of_statistics(source, alpha, statistics)
-    else:
-        read = gathered_here(table, gathered, classes, most_bytes)
-        problem = RidgeProblem.collected(source, alpha, d, read)
-    for name, largest in zip(("features", "targets"), gathered.largest, strict=True):
-        check_scale(f"{table.path}: {name}", largest)
-    _check_unique(table, gathered.names)
-    if isinstance(model, LangevinRidge):
-        model._single_output = d == 1
-    elif classes is not None:
-        model.classes_ = classes
-    model.n_features_in_ = len(table.features)
-    chain = Chain.learn(
-        problem,
-        step_size=_step_size(model, problem.spectrum.largest),
-        solver="spectral",
-        start=np.zeros((p, d)),
-        segment=Segment(int(model.n_steps), float(model.noise)),
-        gaussian=model._gaussian(stream=0),
+        return RidgeProblem.of_statistics(source, alpha, statistics)
+    read = gathered_here(table, gathered, classes, most_bytes)
+    return RidgeProblem.collected(source, alpha, d, read)
+
+
+def _in_memory(
+    table: Table,
+    gathered: Gathered,
+    model: LangevinLogistic | LangevinHuber,
+    encode: Encode,
+    most_bytes: int,
+    key: bytes,
+) -> SmoothProblem:
+    n = table.n_rows
+    X, Y = np.empty((n, len(table.features))), np.empty((n, gathered.n_outputs))
+    for batch in table.batches(most_bytes):
+        targets = encode(batch.y)
+        gathered.note(table.path, batch, targets)
+        X[batch.places], Y[batch.places] = batch.X, targets
+    source = RowSource(
+        X, Y, bool(model.fit_intercept), np.ones(n, dtype=bool), gathered.digests, key
     )
-    model._fitted = Fitted(chain, RowBook(None, None, key))
-    counts = None if classes is None else gathered.target_sums.astype(int).tolist()
-    return FittedTable(model, gathered.names, counts)
+    problem, _ = model._problem(source, gathered.n_outputs)
+    assert isinstance(problem, SmoothProblem)
+    return problem
 
 
 def _check_unique(table: Table, names: Names) -> None:

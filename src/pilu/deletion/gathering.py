@@ -6,6 +6,7 @@ which open the files themselves, and sums come back by a tree.
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ from pilu.deletion.names import Names, hashes_of
 from pilu.deletion.table import BATCH_BYTES, Batch, Part, Table
 from pilu.deletion.tables import open_part
 from pilu.deletion.targets import encoded_targets
-from pilu.exceptions import ClusterLost
+from pilu.exceptions import ClusterLost, RowsChanged
 from pilu.ridge.partitions import added_up, computed
 from pilu.ridge.rows import digests_of
 from pilu.ridge.statistics import Statistics
 
-__all__ = ["Gathered", "batch_bytes_within", "gathered_by_cluster", "gathered_here"]
+__all__ = ["Gathered", "batch_bytes_within", "changed", "gathered_by_cluster", "gathered_here"]
 
 Array = NDArray[np.float64]
 Classes = NDArray[Any] | None
@@ -43,11 +44,19 @@ class Gathered:
         self.names = Names.blank(kinds, n_rows)
         self.largest = np.zeros(2)  # magnitudes of features and targets
         self.target_sums = np.zeros(n_outputs)
+        self.n_noted = 0
         self._lock = threading.Lock()
 
-    def note(self, batch: Batch, Y: Array) -> None:
+    @property
+    def n_outputs(self) -> int:
+        """Columns of targets, d."""
+        return len(self.target_sums)
+
+    def note(self, path: Path, batch: Batch, Y: Array) -> None:
         """Digests and names of a batch; several threads may do so."""
         places = batch.places
+        if len(places) and places[-1] >= len(self.digests):
+            raise changed(path)
         self.digests[places] = digests_of(batch.X, Y, self._key)
         ids = None if batch.ids is None else hashes_of(batch.ids, self._key)
         if ids is not None:
@@ -60,6 +69,7 @@ class Gathered:
         with self._lock:
             self.largest = np.maximum(self.largest, seen)
             self.target_sums += Y.sum(axis=0)
+            self.n_noted += len(places)
 
     def put(self, first: int, part: "Gathered") -> None:
         """Put in what was gathered of the rows from `first` on."""
@@ -69,6 +79,7 @@ class Gathered:
             self.names.hashes[kind][here] = hashes
         self.largest = np.maximum(self.largest, part.largest)
         self.target_sums += part.target_sums
+        self.n_noted += part.n_noted
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_lock": None, "_key": b""}
@@ -88,7 +99,7 @@ def gathered_here(table: Table, gathered: Gathered, classes: Classes, most_bytes
                 return
             batch = promise()
             Y = encoded_targets(table.path, batch.y, classes)
-            gathered.note(batch, Y)
+            gathered.note(table.path, batch, Y)
             with lock:
                 bar.update(len(batch.places))
             yield batch.X, Y
@@ -100,7 +111,6 @@ def gathered_by_cluster(
     table: Table,
     gathered: Gathered,
     classes: Classes,
-    n_outputs: int,
     key: bytes,
     scheduler: str,
     *,
@@ -113,7 +123,7 @@ def gathered_by_cluster(
     with _client(scheduler):
         told = [
             delayed(_learn_part, nout=2, pure=False)(
-                part, kinds, classes, n_outputs, key, fit_intercept
+                part, kinds, classes, gathered.n_outputs, key, fit_intercept
             )
             for part in parts
         ]
@@ -138,11 +148,21 @@ def _learn_part(
     def rows() -> Iterator[tuple[Array, Array]]:
         for batch in batches:
             Y = encoded_targets(part.path, batch.y, classes)
-            gathered.note(batch, Y)
+            gathered.note(part.path, batch, Y)
             yield batch.X, Y
 
     p = len(table.features) + fit_intercept
-    return Statistics.of_rows(rows(), p, n_outputs, fit_intercept=fit_intercept), gathered
+    if table.n_rows < part.n_rows or not table.features == part.columns.features:
+        raise changed(part.path)
+    statistics = Statistics.of_rows(rows(), p, n_outputs, fit_intercept=fit_intercept)
+    if gathered.n_noted != part.n_rows:
+        raise changed(part.path)
+    return statistics, gathered
+
+
+def changed(path: Path) -> RowsChanged:
+    """Of a table that is another one than it was when the fit began."""
+    return RowsChanged(f"{path} was changed while it was read. Nothing was kept: fit again.")
 
 
 def _largest(values: Array) -> float:
@@ -165,12 +185,12 @@ def _client(scheduler: str) -> Any:
         ) from None
 
 
-def batch_bytes_within(memory: int | None, n_rows: int, p: int) -> int:
-    """How large batches may be for a fit to stay within so many bytes."""
+def batch_bytes_within(memory: int | None, n_rows: int, p: int, held: int = 0) -> int:
+    """How large batches may be for a fit to stay within so many bytes; `held` are in use."""
     if memory is None:
         return BATCH_BYTES
     # X'X of every thread, and what the eigenbasis takes: its workspace is three times as large
-    fixed = _PROCESS_BYTES + n_rows * _ROW_BYTES + 8 * p * p * (_THREADS + 5)
+    fixed = held + _PROCESS_BYTES + n_rows * _ROW_BYTES + 8 * p * p * (_THREADS + 5)
     least = fixed + _THREADS * _FORMS * _LEAST_BATCH
     if memory < least:
         raise ValueError(

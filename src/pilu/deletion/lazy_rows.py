@@ -12,12 +12,16 @@ from numpy.typing import NDArray
 from pilu.deletion.names import hashes_of
 from pilu.deletion.snapshot import Model
 from pilu.deletion.store import Moment
+from pilu.deletion.table import rows_in_a_batch
 from pilu.deletion.tables import Batch, Table, open_table
 from pilu.deletion.targets import encoded_targets
+from pilu.dynamics.chain import Problem
+from pilu.estimators.outputs import LangevinClassification
 from pilu.exceptions import RowsChanged
+from pilu.losses.problem import SmoothProblem
 from pilu.ridge.problem import RidgeProblem
 
-__all__ = ["LazyRows", "Places", "recollected", "table_of", "with_rows"]
+__all__ = ["LazyRows", "Places", "encoder", "recollected", "table_of", "with_rows"]
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -67,7 +71,8 @@ class LazyRows:
                 self.hold(positions)
             held, X, Y = self._held
         found = np.searchsorted(held, positions)
-        return X[found], Y[found]
+        # Columns one after the other, as a fit reads them: sums are then the same to the last bit.
+        return np.asfortranarray(X[found]), Y[found]
 
     def _read(self, positions: Positions) -> tuple[Array, Array]:
         likely = self._places.likely(positions)
@@ -158,25 +163,49 @@ class _Part:
 def with_rows(moment: Moment, table: str | Path | None, key: bytes, rows: Positions) -> Model:
     """The model of a moment, reading its rows from the user's table; `rows` are read at once."""
     found, model = table_of(moment, table), moment.model
-    classes = getattr(model, "classes_", None)
     lazy = LazyRows(
         found,
         Places(found, moment, key),
-        lambda y: encoded_targets(found.path, y, classes),
+        encoder(model, found.path),
         model._theta.shape[1],
     )
-    if len(rows):
-        lazy.hold(rows)
-    source = model._fitted.source.reading(lazy.X, lazy.Y)
+    kept = model._fitted.source
+    if isinstance(model._fitted.chain.problem, SmoothProblem):
+        source = kept.reading(*_all_rows(lazy, kept.live))  # every step reads them again
+    else:
+        if len(rows):
+            lazy.hold(rows)
+        source = kept.reading(lazy.X, lazy.Y)
     model._fitted = model._fitted.reading(model._fitted.chain.problem.reading(source))
     return model
 
 
-def recollected(problem: Any) -> RidgeProblem:
+def encoder(model: Model, path: Path) -> Callable[[NDArray[Any]], Array]:
+    """From targets as they stand in a file to those of the model, n x d."""
+    if not isinstance(model, LangevinClassification):
+        return lambda y: encoded_targets(path, y, None)
+    return lambda y: model._from_members(encoded_targets(path, y, model.classes_))
+
+
+def _all_rows(lazy: LazyRows, live: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """X and Y in memory; places of forgotten rows are left empty."""
+    X, Y = np.zeros(lazy.X.shape), np.zeros(lazy.Y.shape)
+    positions = np.flatnonzero(live)
+    at_a_time = rows_in_a_batch(lazy.X.shape[1])
+    for first in range(0, len(positions), at_a_time):
+        some = positions[first : first + at_a_time]
+        X[some], Y[some] = lazy.at(some)
+    return X, Y
+
+
+def recollected(problem: Problem) -> Problem:
     """The same problem with statistics and eigenbasis summed anew from the rows that are left.
 
-    What came from a subtraction is rounded otherwise than what never had the rows.
+    What came from a subtraction is rounded otherwise than what never had the rows. Other losses
+    than ridge have no statistics.
     """
+    if not isinstance(problem, RidgeProblem):
+        return problem
     source = problem.source
     return RidgeProblem.collected(source, problem.alpha, problem.n_outputs, source.features)
 

@@ -48,6 +48,10 @@ class _Numpy(Table):
         for first in range(0, self.n_rows, size):
             yield partial(self.take, np.arange(first, min(first + size, self.n_rows)))
 
+    def targets(self) -> Iterator[NDArray[Any]]:
+        """The target columns of all rows."""
+        yield np.asarray(self._y)
+
     def parts(self) -> list[Part]:
         """The file."""
         return [Part(self.path, self._columns, None, 0, self.n_rows)]
@@ -88,7 +92,15 @@ class _Numpy(Table):
 
 
 class ArchiveTable(_Numpy):
-    """An .npz: the features are the array X, the others go by the names of the columns."""
+    """An .npz: the features are the array X, the others go by the names of the columns.
+
+    Archives cannot be mapped: all of it is read when it is opened.
+    """
+
+    @property
+    def held_bytes(self) -> int:
+        """All arrays."""
+        return int(self._X.nbytes + self._y.nbytes)
 
     def __init__(self, path: Path, columns: Columns) -> None:
         self.path, self._columns = path, columns
@@ -126,7 +138,7 @@ class MatrixTable(_Numpy):
         missing = set(self.features) - set(names)
         if missing:
             raise ValueError(f"{path} must have a column {min(missing)!r}, got {len(names)}.")
-        self._X = matrix[:, [names.index(name) for name in self.features]]
+        self._X = _Selected(matrix, [names.index(name) for name in self.features])  # type: ignore[assignment]
         self._y = _side_by_side(
             [matrix[:, names.index(name)] for name in columns.target], len(matrix)
         )
@@ -135,6 +147,20 @@ class MatrixTable(_Numpy):
             None if columns.subject is None else matrix[:, names.index(columns.subject)]
         )
         self._check()
+
+
+class _Selected:
+    """Some columns of a matrix that may be mapped: rows are read when they are asked for."""
+
+    def __init__(self, matrix: NDArray[Any], columns: list[int]) -> None:
+        self._matrix, self._columns = matrix, columns
+        self.shape, self.ndim, self.dtype = (len(matrix), len(columns)), 2, matrix.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: NDArray[np.intp]) -> NDArray[Any]:
+        return np.asarray(self._matrix[rows])[:, self._columns]
 
 
 def _side_by_side(columns: list[NDArray[Any]], n_rows: int) -> NDArray[Any]:

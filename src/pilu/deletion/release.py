@@ -15,6 +15,8 @@ from pilu.certify.certificate import Certificate, sha256_of, sha256_of_parameter
 from pilu.deletion.ledger import Entry
 from pilu.deletion.snapshot import Model
 from pilu.exceptions import CertificateMismatch, StoreDamaged
+from pilu.laws.concentrated import ConcentratedLaw
+from pilu.laws.cyclic import CyclicLaw
 from pilu.laws.iterates import IterateLaw
 
 __all__ = ["SCHEMA", "check_release", "grid_below_noise", "release_record"]
@@ -24,9 +26,14 @@ SCHEMA = "pilu.release/1"
 _BELOW = 2.0**-10  # of the least deviation of a direction
 
 
-def grid_below_noise(law: IterateLaw) -> float:
+def grid_below_noise(law: IterateLaw | ConcentratedLaw) -> float:
     """A power of two, about a thousandth of the deviation of the least noisy direction."""
-    least = float(np.min(law.final_variances(law.spectrum.eigenvalues)))
+    if isinstance(law, ConcentratedLaw):
+        least = law.least_final_variance
+    else:
+        least = float(np.min(law.final_variances(law.spectrum.eigenvalues)))
+    if least == 0.0:
+        raise ValueError("the last steps must have had noise for a release. Redraw first.")
     return 2.0 ** math.floor(math.log2(math.sqrt(least) * _BELOW))
 
 
@@ -38,13 +45,13 @@ def release_record(
     `certificate` is the last one, None before the first request.
     """
     law = model._fitted.law
-    assert isinstance(law, IterateLaw)  # a store has no mini-batches
+    assert not isinstance(law, CyclicLaw)  # a store has no mini-batches
     theta, grid = model._theta, grid_below_noise(law)
     held = sha256_of_parameters(theta)
     if certificate is not None and certificate.parameters_sha256 != held:
         raise StoreDamaged("the parameters are not those of the last certificate in the ledger.")
     rounded = np.round(theta / grid) * grid
-    width = len(features)
+    width, size = len(features), float(np.linalg.norm(theta))
     record: dict[str, Any] = {
         "schema": SCHEMA,
         "features": features,
@@ -52,7 +59,7 @@ def release_record(
         "intercept": rounded[width].tolist() if len(rounded) > width else None,
         "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
         "grid": grid,
-        "grid_rounding_units": grid / (law.size * 2.0**-52),  # of parameters as large as the mean
+        "grid_rounding_units": grid / (size * 2.0**-52),  # of parameters as large as these
         "parameters_sha256": held,
         "certificate_sha256": None if certificate is None else certificate.sha256,
     }

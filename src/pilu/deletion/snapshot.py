@@ -1,7 +1,8 @@
 """A fitted estimator as plain numbers and arrays, and back: what a store keeps of it.
 
-Kept are statistics, eigenbasis, parameters, keyed digests of the rows that are left, the schedule
-and the running total. Rows, names, seeds and evidence are not.
+Kept are statistics and eigenbasis (of ridge), parameters, keyed digests of the rows that are left,
+the schedule, the running total and the seed of auxiliary runs, which every request replaces. Rows,
+names, seeds of the chain's noise, evidence and the auxiliary runs themselves are not.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,27 +13,33 @@ from numpy.typing import NDArray
 
 from pilu.accounting.coarse import up_to_grid
 from pilu.accounting.composition import Spent
-from pilu.dynamics.chain import Chain
+from pilu.dynamics.chain import Chain, Problem
 from pilu.dynamics.schedule import Schedule, Segment
 from pilu.estimators.fitted import Fitted
+from pilu.estimators.outputs import LangevinRegression
 from pilu.estimators.requests import RowBook
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
+from pilu.estimators.smooth import LangevinHuber, LangevinLogistic
 from pilu.exceptions import StoreDamaged
+from pilu.laws.concentrated import AuxiliaryRuns
+from pilu.losses.problem import SmoothProblem
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.rows import RowSource
 from pilu.ridge.spectrum import Spectrum
 from pilu.ridge.statistics import Statistics
 
-__all__ = ["Model", "arrays_of", "record_of", "restored"]
+__all__ = ["KINDS", "Model", "arrays_of", "loss_of", "record_of", "restored"]
 
-Model = LangevinRidge | LangevinRidgeClassifier
+Model = LangevinRidge | LangevinRidgeClassifier | LangevinLogistic | LangevinHuber
 Arrays = Mapping[str, NDArray[Any]]
 
 _PER_OCTAVE = 4  # for errors: forty deletions or so until the rows are summed anew
 
-_KINDS: dict[str, type[Model]] = {
+KINDS: dict[str, type[Model]] = {
     "regression": LangevinRidge,
     "classification": LangevinRidgeClassifier,
+    "logistic": LangevinLogistic,
+    "huber": LangevinHuber,
 }
 
 
@@ -40,51 +47,69 @@ def arrays_of(model: Model) -> Iterator[tuple[str, NDArray[Any]]]:
     """Arrays by name, the new eigenbasis last: the others can be on their way to the disk then."""
     fitted = model._fitted
     chain, problem, source = fitted.chain, fitted.chain.problem, fitted.source
-    assert isinstance(problem, RidgeProblem)
-    statistics = problem.statistics_before_spectrum
-    if statistics is not None:
-        yield "gram", statistics.gram
-        yield "cross", statistics.cross
+    if isinstance(problem, RidgeProblem):
+        statistics = problem.statistics_before_spectrum
+        if statistics is not None:
+            yield "gram", statistics.gram
+            yield "cross", statistics.cross
     yield "theta", chain.theta
     yield "start", chain.start
     yield "live", source.live
     yield "digests", source.digests
-    spectrum = problem.spectrum
-    yield "eigenvalues", spectrum.eigenvalues
-    yield "basis", spectrum.basis
-    yield "spectral_cross", spectrum.cross
+    if isinstance(problem, RidgeProblem):
+        spectrum = problem.spectrum
+        yield "eigenvalues", spectrum.eigenvalues
+        yield "basis", spectrum.basis
+        yield "spectral_cross", spectrum.cross
 
 
 def record_of(model: Model) -> dict[str, Any]:
     """All else of a model that outlives the process, as plain numbers."""
     fitted = model._fitted
     chain, problem = fitted.chain, fitted.chain.problem
-    if not isinstance(problem, RidgeProblem):
-        raise ValueError("batch_size must be None for a store, got mini-batches.")
-    statistics, spectrum = problem.statistics, problem.spectrum
-    is_classifier = isinstance(model, LangevinRidgeClassifier)
+    kind = next(name for name, kind in KINDS.items() if type(model) is kind)
     return {
-        "kind": "classification" if is_classifier else "regression",
+        "kind": kind,
         "parameters": {**model.get_params(), "random_state": None},
         "n_features": int(model.n_features_in_),
         "step_size": chain.step_size,
         "schedule": [[segment.steps, segment.noise] for segment in chain.schedule.segments],
         "private": chain.private,
         "fit_intercept": fitted.source.fit_intercept,
-        "alpha": spectrum.alpha,
-        "spectrum_seconds": spectrum.seconds,
-        "target_norm": spectrum.target_norm,
-        "statistics": None
-        if statistics is None
-        else {
-            "target_energy": statistics.target_energy,
-            # More error is the safe side; all its digits would tell the norm of the rows taken out.
-            "error": up_to_grid(statistics.error, _PER_OCTAVE) if statistics.error else 0.0,
-        },
+        "alpha": problem.alpha,
+        **_record_of_problem(problem),
+        "auxiliary_seed": None if fitted.auxiliary is None else [*map(str, fitted.auxiliary.seed)],
         "spent": fitted.spent.record(),
         "certificates": list(fitted.certificates),
         "n_requests": fitted.n_requests,
-        "classes": model.classes_.tolist() if is_classifier else None,
+        "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
+    }
+
+
+def loss_of(problem: Problem) -> dict[str, Any]:
+    """The loss as it stands in the log."""
+    if isinstance(problem, SmoothProblem):
+        return problem.loss.describe()
+    return {"name": "squared"}
+
+
+def _record_of_problem(problem: Problem) -> dict[str, Any]:
+    if isinstance(problem, SmoothProblem) and problem.n_batches == 1:
+        return {"largest_curvature": problem.largest}
+    if not isinstance(problem, RidgeProblem):
+        raise ValueError("batch_size must be None for a store, got mini-batches.")
+    statistics, spectrum = problem.statistics, problem.spectrum
+    told = None
+    if statistics is not None:
+        told = {
+            "target_energy": statistics.target_energy,
+            # More error is the safe side; all its digits would tell the norm of the rows taken out.
+            "error": up_to_grid(statistics.error, _PER_OCTAVE) if statistics.error else 0.0,
+        }
+    return {
+        "spectrum_seconds": spectrum.seconds,
+        "target_norm": spectrum.target_norm,
+        "statistics": told,
     }
 
 
@@ -97,6 +122,55 @@ def restored(record: Mapping[str, Any], arrays: Arrays, key: bytes) -> Model:
 
 
 def _restored(record: Mapping[str, Any], arrays: Arrays, key: bytes) -> Model:
+    model = KINDS[record["kind"]](**record["parameters"])
+    model.n_features_in_ = int(record["n_features"])
+    n_outputs = int(arrays["theta"].shape[1])
+    if isinstance(model, LangevinRegression):
+        model._single_output = n_outputs == 1
+    else:
+        model.classes_ = np.array(record["classes"])
+    source = RowSource(
+        None, None, bool(record["fit_intercept"]), arrays["live"], arrays["digests"], key
+    )
+    problem: Problem
+    if isinstance(model, LangevinLogistic | LangevinHuber):
+        problem = SmoothProblem(
+            source,
+            float(record["alpha"]),
+            source.n_rows,
+            n_outputs,
+            float(record["largest_curvature"]),
+            model.make_loss(n_outputs),
+        )
+    else:
+        problem = _restored_ridge(record, arrays, source)
+    chain = Chain(
+        problem,
+        float(record["step_size"]),
+        model._solver,
+        arrays["start"],
+        Schedule(tuple(Segment(int(k), float(s)) for k, s in record["schedule"])),
+        arrays["theta"],
+        bool(record["private"]),
+    )
+    model._fitted = Fitted(
+        chain,
+        RowBook(None, None, key),
+        Spent.from_record(record["spent"]),
+        tuple(record["certificates"]),
+        int(record["n_requests"]),
+        _restored_runs(model, record),
+    )
+    return model
+
+
+def _restored_runs(model: Model, record: Mapping[str, Any]) -> AuxiliaryRuns | None:
+    """The same for every command, until a row is forgotten."""
+    runs, seed = model._auxiliary(), record["auxiliary_seed"]
+    return None if runs is None else runs._replace(seed=tuple(int(part) for part in seed))
+
+
+def _restored_ridge(record: Mapping[str, Any], arrays: Arrays, source: RowSource) -> RidgeProblem:
     told = record["statistics"]
     spectrum = Spectrum(
         arrays["eigenvalues"],
@@ -106,36 +180,9 @@ def _restored(record: Mapping[str, Any], arrays: Arrays, key: bytes) -> Model:
         float(record["spectrum_seconds"]),
         float(record["target_norm"]),
     )
-    statistics = (
-        None
-        if told is None
-        else Statistics(
+    statistics = None
+    if told is not None:
+        statistics = Statistics(
             arrays["gram"], arrays["cross"], float(told["target_energy"]), float(told["error"])
         )
-    )
-    source = RowSource(
-        None, None, bool(record["fit_intercept"]), arrays["live"], arrays["digests"], key
-    )
-    chain = Chain(
-        RidgeProblem.known(source, float(record["alpha"]), statistics, spectrum),
-        float(record["step_size"]),
-        "spectral",
-        arrays["start"],
-        Schedule(tuple(Segment(int(k), float(s)) for k, s in record["schedule"])),
-        arrays["theta"],
-        bool(record["private"]),
-    )
-    model = _KINDS[record["kind"]](**record["parameters"])
-    model.n_features_in_ = int(record["n_features"])
-    if isinstance(model, LangevinRidge):
-        model._single_output = arrays["theta"].shape[1] == 1
-    else:
-        model.classes_ = np.array(record["classes"])
-    model._fitted = Fitted(
-        chain,
-        RowBook(None, None, key),
-        Spent.from_record(record["spent"]),
-        tuple(record["certificates"]),
-        int(record["n_requests"]),
-    )
-    return model
+    return RidgeProblem.known(source, float(record["alpha"]), statistics, spectrum)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.ridge.values import check_whole_numbers
+
 __all__ = [
     "BATCH_BYTES",
     "Batch",
@@ -88,6 +90,15 @@ class Table(Protocol):
         for promise in self.promises(most_bytes):
             yield promise()
 
+    def targets(self) -> Iterator[NDArray[Any]]:
+        """The target columns of all rows, in order, without their features."""
+        ...
+
+    @property
+    def held_bytes(self) -> int:
+        """What the table keeps in memory while it is open."""
+        return 0
+
     def parts(self) -> "list[Part]":
         """Pieces of the file that can be read by themselves, in order."""
         ...
@@ -117,11 +128,7 @@ def as_names(where: str, values: Sequence[Any]) -> Names:
 
 def as_numbers(where: str, values: NDArray[Any]) -> Array:
     """float64; whole numbers that it cannot hold are refused, not rounded."""
-    if values.dtype.kind in "iu" and values.size and np.max(np.abs(values.astype(object))) > 2**53:
-        raise ValueError(
-            f"{where} must be within 2^53, got a larger whole number. Numbers of that size are "
-            "names rather than measurements: leave the column out, or name it as the id."
-        )
+    check_whole_numbers(where, values)
     return np.asarray(values, dtype=np.float64)
 
 

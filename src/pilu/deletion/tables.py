@@ -17,7 +17,7 @@ from pilu.deletion.file_sets import FileSet, is_pattern
 from pilu.deletion.numpy_tables import ArchiveTable, MatrixTable
 from pilu.deletion.table import Batch, Columns, Part, Table
 
-__all__ = ["Batch", "Columns", "Table", "feature_batches", "open_part", "open_table"]
+__all__ = ["Batch", "Columns", "Table", "feature_batches", "open_file", "open_part", "open_table"]
 
 Array = NDArray[np.float64]
 
@@ -29,7 +29,12 @@ def open_table(path: str | Path, columns: Columns) -> Table:
     """
     path = Path(path)
     if is_pattern(path):
-        return FileSet(path, lambda file: open_table(file, columns))
+        return FileSet(path, lambda file: open_file(file, columns))
+    return open_file(path, columns)
+
+
+def open_file(path: Path, columns: Columns) -> Table:
+    """The table in one file; brackets and stars are letters of its name."""
     if not path.is_file():
         raise ValueError(f"table must be a file, got {path}. Check the path.")
     kinds: dict[str, Any] = {
@@ -46,7 +51,7 @@ def open_table(path: str | Path, columns: Columns) -> Table:
 
 def open_part(part: Part) -> tuple[Table, Iterator[Batch]]:
     """The table that a part is of, and the batches of the part, numbered from 0."""
-    table: Any = open_table(part.path, part.columns)
+    table: Any = open_file(part.path, part.columns)
     promises = table.promises() if part.groups is None else table.promises(groups=part.groups)
     return table, (promise() for promise in promises)
 

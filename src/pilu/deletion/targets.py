@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.deletion.table import as_numbers
+
 __all__ = ["encoded_targets", "sorted_classes"]
 
 _MOST_CLASSES = 1000
@@ -17,13 +19,21 @@ def encoded_targets(
 ) -> NDArray[np.float64]:
     """Numbers, n x d; a column for every class."""
     if classes is not None:
-        return np.asarray(y[:, None] == classes, dtype=np.float64)
+        hot = np.asarray(y[:, None] == classes, dtype=np.float64)
+        nobody = np.flatnonzero(hot.sum(axis=1) != 1)
+        if len(nobody):
+            raise ValueError(
+                f"{path}: every row must have one of the classes, got {y[nobody[0]]!r}. The table "
+                "was changed, or its labels are of several kinds."
+            )
+        return hot
     if y.dtype.kind not in "iufb":
         raise ValueError(
             f"{path}: the target must be numeric, got {y[:1].tolist()[0]!r}. For classes pass "
             "--classify."
         )
-    return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    numbers = as_numbers(f"{path}: the target", y)
+    return numbers if numbers.ndim == 2 else numbers[:, None]
 
 
 def sorted_classes(path: Path, columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
@@ -32,6 +42,11 @@ def sorted_classes(path: Path, columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
     for y in columns:
         if y.ndim > 1:
             raise ValueError(f"{path}: a class must be in one column, got several targets.")
+        if y.dtype.kind in "mM":
+            raise ValueError(
+                f"{path}: classes must be text or whole numbers, got {y.dtype}. Write dates as "
+                "text."
+            )
         found |= set(y.tolist())
         if len(found) > _MOST_CLASSES:
             raise ValueError(
@@ -47,7 +62,13 @@ def sorted_classes(path: Path, columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
         )
     if len(found) < 2:
         raise ValueError(f"{path}: the target must have at least 2 classes, got {found}.")
-    return np.array(sorted(found))
+    classes = np.array(sorted(found))
+    if len(np.unique(classes)) < len(found):  # as numbers, or as text that ends in NUL
+        raise ValueError(
+            f"{path}: classes must differ as numbers or text of one kind, got two of "
+            f"{len(found)} that do not. Write them as text."
+        )
+    return classes
 
 
 def _is_whole(label: Any) -> bool:

@@ -11,8 +11,10 @@ from pilu.dynamics.cyclic import walk_batches
 from pilu.dynamics.entropy import GaussianSource
 from pilu.dynamics.gradient import walk
 from pilu.dynamics.schedule import Schedule, Segment
+from pilu.dynamics.smooth import walk_smooth
 from pilu.dynamics.spectral import draw_after
 from pilu.exceptions import NoiseBelowPrecision
+from pilu.losses.problem import SmoothProblem
 from pilu.ridge.cyclic import CyclicProblem
 from pilu.ridge.problem import RidgeProblem
 
@@ -20,7 +22,7 @@ __all__ = ["SOLVERS", "Chain", "Problem"]
 
 Array = NDArray[np.float64]
 
-Problem = RidgeProblem | CyclicProblem
+Problem = RidgeProblem | CyclicProblem | SmoothProblem
 Solver = Callable[[Array, RidgeProblem, float, Segment, GaussianSource], Array]
 
 
@@ -53,7 +55,7 @@ _LEAST_ULPS = 64  # one step's noise, in units of the parameters' rounding
 class Chain:
     """An immutable chain; learning, forgetting and redrawing each give a new one.
 
-    The solver is for a full batch; mini-batches are walked through one by one.
+    The solver is for ridge in a full batch; all else is walked through step by step.
     """
 
     problem: Problem
@@ -84,9 +86,11 @@ class Chain:
         return self._walked(problem, segment, gaussian)
 
     def _walked(self, problem: Problem, segment: Segment, gaussian: GaussianSource) -> "Chain":
+        done = self.schedule.n_steps
         if isinstance(problem, CyclicProblem):
-            done = self.schedule.n_steps
             theta = walk_batches(self.theta, problem, self.step_size, segment, done, gaussian)
+        elif isinstance(problem, SmoothProblem):
+            theta = walk_smooth(self.theta, problem, self.step_size, segment, done, gaussian)
         else:
             theta = SOLVERS[self.solver](self.theta, problem, self.step_size, segment, gaussian)
         if segment.noise > 0:

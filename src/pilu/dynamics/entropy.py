@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-__all__ = ["GaussianSource", "SeededGaussian", "SystemGaussian"]
+__all__ = ["GaussianSource", "SeededGaussian", "SimulatedGaussian", "SystemGaussian"]
 
 Array = NDArray[np.float64]
 
@@ -48,6 +48,19 @@ class SeededGaussian:
 
     def __init__(self, seed: int, stream: int) -> None:
         self._rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream,)))
+
+    def normal(self, shape: tuple[int, ...]) -> Array:
+        """Independent standard normals."""
+        return self._rng.standard_normal(shape)
+
+
+class SimulatedGaussian:
+    """Standard normals for simulations that nothing private rests on."""
+
+    private = False
+
+    def __init__(self, seed: tuple[int, ...]) -> None:
+        self._rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed)))
 
     def normal(self, shape: tuple[int, ...]) -> Array:
         """Independent standard normals."""

@@ -1,6 +1,5 @@
-"""Ridge regression by Langevin dynamics: parameters, their checks, and fitting."""
+"""Learning by Langevin dynamics: parameters, their checks, and fitting."""
 
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
@@ -10,22 +9,19 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pilu._checks import as_numbers, check_choice, check_flag, check_integer, check_real, complaint
-from pilu.dynamics.chain import SOLVERS, Chain, Problem
+from pilu._checks import as_numbers, check_flag, check_integer, check_real, complaint
+from pilu.dynamics.chain import Chain, Problem
 from pilu.dynamics.entropy import GaussianSource, SeededGaussian, SystemGaussian
 from pilu.dynamics.schedule import Segment
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.forgetting import ForgettingMixin
-from pilu.estimators.planning import PlanningMixin
 from pilu.estimators.requests import RowBook
+from pilu.laws.concentrated import AuxiliaryRuns
 from pilu.laws.cyclic import CyclicLaw
-from pilu.ridge.cyclic import CyclicProblem
-from pilu.ridge.partitions import PartitionedRows, Partitions, is_dask
-from pilu.ridge.problem import RidgeProblem
+from pilu.losses.problem import SmoothProblem
 from pilu.ridge.rows import RowSource
-from pilu.ridge.spectrum import check_room
 
-__all__ = ["LangevinRidgeBase", "check_scale"]
+__all__ = ["LangevinBase", "check_batch_size", "check_scale"]
 
 Array = NDArray[np.float64]
 
@@ -33,29 +29,17 @@ _LARGEST = 1e50  # magnitude of data and noise
 _CACHED_NUMBERS = 2**15
 
 
-class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type: ignore[misc]
-    """Ridge regression by Langevin dynamics; `LangevinRidge` says what the parameters mean."""
+class LangevinBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
+    """Learning by Langevin dynamics; `LangevinRidge` says what the parameters mean."""
 
-    def __init__(
-        self,
-        alpha: float = 1e-4,
-        *,
-        n_steps: int = 800,
-        noise: float = 0.01,
-        step_size: float | str = "auto",
-        batch_size: int | None = None,
-        fit_intercept: bool = True,
-        solver: str = "spectral",
-        random_state: int | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.n_steps = n_steps
-        self.noise = noise
-        self.step_size = step_size
-        self.batch_size = batch_size
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.random_state = random_state
+    alpha: float
+    n_steps: int
+    noise: float
+    step_size: float | str
+    batch_size: int | None
+    fit_intercept: bool
+    random_state: int | None
+    _solver = "gradient"  # every step is taken
 
     def fit(
         self,
@@ -91,9 +75,6 @@ class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type:
         self, X: Any, y: Any, sample_ids: Any, subjects: Any, coef_init: ArrayLike | None
     ) -> None:
         self._check_parameters()
-        if is_dask(X) or is_dask(y):
-            self._fit_partitions(Partitions.of(X, y), sample_ids, subjects, coef_init)
-            return
         if sample_ids is None:
             index = getattr(X, "index", None)  # a pandas index serves as ids where it can
             if getattr(index, "is_unique", False):
@@ -112,73 +93,30 @@ class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type:
         start = self._start(coef_init, X.shape[1], Y.shape[1])
         self._learn(problem, largest, start, book)
 
-    def _fit_partitions(
-        self, partitions: Partitions, sample_ids: Any, subjects: Any, coef_init: ArrayLike | None
-    ) -> None:
-        """The same from dask collections: one pass over the partitions, where they are."""
-        if self.batch_size is not None or self.solver != "spectral":
-            raise ValueError(
-                "batch_size must be None and solver 'spectral' for dask collections: rows are read "
-                "once, where they are."
-            )
-        key, fit_intercept = secrets.token_bytes(32), bool(self.fit_intercept)
-        check_room(partitions.n_features + fit_intercept)
-        encode, d = self._partitioned_targets(partitions)
-        learned = partitions.learn(key, encode, d, fit_intercept=fit_intercept)
-        n, p = int(learned.sizes.sum()), partitions.n_features
-        if n < 2:
-            raise ValueError(f"X must have at least 2 rows, got n_samples={n}.")
-        for name, largest in zip(("X", "y"), learned.largest, strict=True):
-            check_scale(name, largest)
-        self.n_features_in_ = p
-        if partitions.columns is not None:
-            self.feature_names_in_ = np.array(partitions.columns, dtype=object)
-        rows = PartitionedRows(partitions, learned.sizes, encode, d)
-        live = np.ones(n, dtype=bool)
-        source = RowSource(rows.X, rows.Y, fit_intercept, live, learned.digests, key)  # type: ignore[arg-type]
-        alpha = float(self.alpha)
-        if n >= source.n_columns:
-            problem = RidgeProblem.of_statistics(source, alpha, learned.statistics)
-        else:
-            problem = RidgeProblem.collected(source, alpha, d, source.features)
-        if sample_ids is None and getattr(learned.index, "is_unique", False):
-            sample_ids = learned.index
-        book = RowBook.open(n, key, sample_ids, subjects)
-        self._learn(problem, problem.spectrum.largest, self._start(coef_init, p, d), book)
-
-    def _partitioned_targets(self, partitions: Partitions) -> tuple[Any, int]:
-        """How targets become numbers, and how many columns they have."""
-        raise NotImplementedError
-
     def _learn(self, problem: Problem, largest: float, start: Array, book: RowBook) -> None:
+        step_size = self._resolve_step_size(largest)
+        if isinstance(problem, SmoothProblem):
+            problem = problem.rounded_for(step_size)
         chain = Chain.learn(
             problem,
-            step_size=self._resolve_step_size(largest),
-            solver=self.solver,
+            step_size=step_size,
+            solver=self._solver,
             start=start,
             segment=Segment(int(self.n_steps), float(self.noise)),
             gaussian=self._gaussian(stream=0),
         )
-        fitted = Fitted(chain, book)
+        fitted = Fitted(chain, book, auxiliary=self._auxiliary())
         if isinstance(fitted.law, CyclicLaw):
             fitted.law.prepare()
         self._fitted = fitted
 
+    def _auxiliary(self) -> AuxiliaryRuns | None:
+        """The runs that estimate means, where a loss needs them."""
+        return None
+
     def _problem(self, source: RowSource, n_outputs: int) -> tuple[Problem, float]:
         """The problem, and the largest curvature that a step meets."""
-        alpha, n = float(self.alpha), source.n_rows
-        if self.batch_size is None or self.batch_size == n:  # one batch is a full batch
-            full = RidgeProblem.fit(source, alpha, n_outputs)
-            return full, full.spectrum.largest
-        if self.batch_size > n:
-            raise complaint(
-                "batch_size",
-                f"at most the number of rows, {n}",
-                self.batch_size,
-                "batch_size=None takes all rows at every step.",
-            )
-        cyclic = CyclicProblem.fit(source, alpha, n_outputs, int(self.batch_size))
-        return cyclic, cyclic.largest
+        raise NotImplementedError
 
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         """X as a numeric array, left in its dtype, and targets as an n x d float64 array."""
@@ -205,7 +143,6 @@ class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type:
                 remedy="batch_size=None takes all rows at every step.",
             )
         check_flag("fit_intercept", self.fit_intercept)
-        check_choice("solver", self.solver, tuple(SOLVERS))
         if self.random_state is not None:
             check_integer(
                 "random_state",
@@ -268,6 +205,17 @@ class LangevinRidgeBase(ForgettingMixin, PlanningMixin, BaseEstimator):  # type:
         if self._has_intercept:
             scores = scores + self._theta[-1]
         return scores
+
+
+def check_batch_size(batch_size: int, n_rows: int) -> None:
+    """Refuse batches of more rows than there are."""
+    if batch_size > n_rows:
+        raise complaint(
+            "batch_size",
+            f"at most the number of rows, {n_rows}",
+            batch_size,
+            "batch_size=None takes all rows at every step.",
+        )
 
 
 def check_scale(name: str, values: Any) -> None:

@@ -12,8 +12,10 @@ from pilu.accounting.composition import Spent
 from pilu.certify.accountant import Accountant, Law
 from pilu.dynamics.chain import Chain, Problem
 from pilu.estimators.requests import RowBook
+from pilu.laws.concentrated import AuxiliaryRuns, ConcentratedLaw
 from pilu.laws.cyclic import CyclicLaw
 from pilu.laws.iterates import IterateLaw
+from pilu.losses.problem import SmoothProblem
 from pilu.ridge.cyclic import CyclicProblem
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.rows import RowSource
@@ -33,6 +35,7 @@ class Fitted:
     spent: Spent = field(default_factory=Spent)
     certificates: tuple[str, ...] = ()  # hashes of those issued since the last redraw
     n_requests: int = 0
+    auxiliary: AuxiliaryRuns | None = None  # for losses whose means are not known
 
     @property
     def source(self) -> RowSource:
@@ -45,6 +48,8 @@ class Fitted:
         problem = self.chain.problem
         if isinstance(problem, CyclicProblem):
             return self._cyclic_law
+        if isinstance(problem, SmoothProblem):
+            return self._concentrated_law
         return self._law_in(problem.spectrum)
 
     def law_for(self, accountant: Accountant) -> Law:
@@ -64,13 +69,21 @@ class Fitted:
         assert isinstance(problem, CyclicProblem)
         return CyclicLaw(problem, chain.step_size, chain.schedule, chain.start)
 
+    @cached_property
+    def _concentrated_law(self) -> ConcentratedLaw:
+        chain, problem, runs = self.chain, self.chain.problem, self.auxiliary
+        assert isinstance(problem, SmoothProblem)
+        assert runs is not None
+        return ConcentratedLaw(problem, chain.step_size, chain.schedule, chain.start, runs)
+
     def reading(self, problem: Problem) -> "Fitted":
         """The same with its rows attached."""
         return replace(self, chain=replace(self.chain, problem=problem))
 
     def __getstate__(self) -> dict[str, Any]:
         # What the law has computed of the rows stays here.
-        return {name: value for name, value in self.__dict__.items() if name != "_cyclic_law"}
+        laws = ("_cyclic_law", "_concentrated_law")
+        return {name: value for name, value in self.__dict__.items() if name not in laws}
 
 
 class FittedMixin:

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pilu._checks import check_choice
 from pilu.certify.accountant import Accountant, Request, Target
 from pilu.certify.certificate import Certificate, sha256_of_parameters
 from pilu.certify.floor import calibrate_with_floor
 from pilu.certify.issue import certify_langevin, certify_redraw
-from pilu.certify.registry import resolve_accountant
 from pilu.certify.verify import verify
 from pilu.dynamics.entropy import GaussianSource
 from pilu.dynamics.schedule import Segment
@@ -21,6 +20,8 @@ from pilu.estimators.fitted import Fitted
 from pilu.estimators.quoting import QuotingMixin
 from pilu.estimators.utility import Validation, langevin_record, redraw_record
 from pilu.exceptions import CertificateMismatch
+from pilu.laws.concentrated import AuxiliaryRuns
+from pilu.losses.problem import SmoothProblem
 from pilu.ridge.partitions import PartitionedRows, Partitions, is_dask
 from pilu.ridge.rows import RowSource
 
@@ -32,8 +33,14 @@ Array = NDArray[np.float64]
 class ForgettingMixin(QuotingMixin):
     """Adds `unlearn`, `verify`, `attach`, `consolidate`; needs `_gaussian` from the estimator."""
 
+    _ids_are_the_index = False
+
     def _gaussian(self, stream: int) -> GaussianSource:
         raise NotImplementedError
+
+    def _auxiliary_after(self, runs: AuxiliaryRuns | None) -> AuxiliaryRuns | None:
+        """The auxiliary runs of a loss that needs some, once rows are forgotten."""
+        return runs
 
     def unlearn(
         self,
@@ -44,7 +51,7 @@ class ForgettingMixin(QuotingMixin):
         epsilon: float = 1.0,
         delta: float | None = None,
         n_unlearn_steps: int = 80,
-        accountant: str | Accountant = "exact",
+        accountant: str | Accountant = "auto",
         method: str = "langevin",
         validation: tuple[Any, Any] | None = None,
     ) -> Certificate:
@@ -80,7 +87,7 @@ class ForgettingMixin(QuotingMixin):
         return self._forget(
             self._find(rows, ids, subject),
             self._target(epsilon, delta, n_unlearn_steps),
-            resolve_accountant(accountant),
+            self._judge(accountant),
             held_out,
         )
 
@@ -116,9 +123,9 @@ class ForgettingMixin(QuotingMixin):
             utility,
         )
         issued = (*before.certificates, certificate.sha256)
-        book = before.book.without(rows)
+        book, runs = before.book.without(rows), self._auxiliary_after(before.auxiliary)
         # The one assignment: an interrupt before it leaves the model as it was.
-        self._fitted = Fitted(chain, book, spent, issued, before.n_requests + 1)
+        self._fitted = Fitted(chain, book, spent, issued, before.n_requests + 1, runs)
         return certificate
 
     def _redraw(self, rows: NDArray[np.intp], validation: Validation | None) -> Certificate:
@@ -136,7 +143,8 @@ class ForgettingMixin(QuotingMixin):
             utility = redraw_record(validation, before.law, request, seconds)
         certificate = certify_redraw(chain, rows, utility)
         book = before.book.without(rows)
-        self._fitted = Fitted(chain, book, n_requests=before.n_requests + 1)
+        runs, n_requests = self._auxiliary_after(before.auxiliary), before.n_requests + 1
+        self._fitted = Fitted(chain, book, n_requests=n_requests, auxiliary=runs)
         return certificate
 
     def _find(self, rows: Any, ids: Any, subject: Any, *, nobody: bool = False) -> NDArray[np.intp]:
@@ -178,7 +186,8 @@ class ForgettingMixin(QuotingMixin):
         ----------
         X, y : array-like
             All rows of the fit in their order (forgotten ones may hold anything), or just those
-            that are not forgotten.
+            that are not forgotten. Dask collections must have the index of the fit, if its rows
+            are known by it.
 
         Returns
         -------
@@ -194,15 +203,45 @@ class ForgettingMixin(QuotingMixin):
         return self
 
     def _attached_partitions(self, partitions: Partitions) -> RowSource:
-        source, sizes = self._fitted.source, partitions.sizes()
-        p = self._theta.shape[0] - bool(source.fit_intercept)
-        if sizes.sum() != source.n_rows or partitions.n_features != p:
+        source = self._fitted.source
+        if isinstance(self._fitted.chain.problem, SmoothProblem):
             raise ValueError(
-                f"X must have all {source.n_rows} rows of the fit and its {p} columns, got "
-                f"{int(sizes.sum())} rows of {partitions.n_features}."
+                "X and y must be in memory, or a memory map, for other losses than ridge, got a "
+                "dask collection: every step reads the rows again."
             )
-        rows = PartitionedRows(partitions, sizes, self._encoder(), self._theta.shape[1])
+        validate_data(self, partitions.like, reset=False, skip_check_array=True)
+        reading = partitions.reading(self._encoder(), self._theta.shape[1])
+        (sizes, index), numbers = partitions.rows(), np.flatnonzero(source.live)
+        n, found = source.n_rows, int(sizes.sum())
+        if found not in (n, len(numbers)):
+            raise ValueError(
+                f"X must have all {n} rows of the fit or the {len(numbers)} not forgotten, in "
+                f"their order, got {found} rows."
+            )
+        if found == n:
+            numbers = np.arange(n)
+        names = self._names_by_position()
+        if names is not None and index is not None:
+            for position, name in zip(numbers, index, strict=True):
+                if source.live[position] and name != names[position]:
+                    raise ValueError(
+                        f"X must have the index of the fit, got {name!r} where it was "
+                        f"{names[position]!r}. Rows are forgotten by it: set_index the one that "
+                        "was fitted."
+                    )
+            names = None  # the frame's own are the same, with their type
+        rows = PartitionedRows(partitions, sizes, reading, n_rows=n, numbers=numbers, names=names)
         return source.reading(rows.X, rows.Y)
+
+    def _names_by_position(self) -> list[Any] | None:
+        """The index of the fit, where it serves as ids; None for forgotten rows."""
+        ids = self._fitted.book.ids
+        if ids is None or not self._ids_are_the_index:
+            return None
+        names: list[Any] = [None] * self._fitted.source.n_rows
+        for name, (position,) in ids.items():
+            names[position] = name
+        return names
 
     def _encoder(self) -> Any:
         """From targets to numbers, partition by partition."""

@@ -1,5 +1,6 @@
 """Learning from dask collections, and quoting their rows as a lazy frame (extra ``pilu[dask]``)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,9 @@ from numpy.typing import NDArray
 from pilu._extras import need
 from pilu.certify.accountant import Accountant, Law, Request, Target
 from pilu.certify.floor import noise_floor
-from pilu.ridge.partitions import PartitionedRows, rows_of
+from pilu.ridge.partitions import PartitionedRows, Reading, taken
 from pilu.ridge.rows import RowSource, digests_of
+from pilu.ridge.values import index_of, labels_of, numbers_of
 
 __all__ = ["NumericTargets", "OneHotTargets", "lazy_quote", "partitioned_rows"]
 
@@ -24,21 +26,30 @@ class NumericTargets:
 
     def __call__(self, y: Any) -> Array:
         """Numbers of a partition's targets."""
-        values = np.asarray(y)
-        if values.dtype.kind not in "iufb":
-            raise ValueError(f"y must be numeric, got {values.dtype}.")
-        return np.asarray(values, dtype=np.float64).reshape(len(values), -1)
+        values = np.asarray(numbers_of("y", y), dtype=np.float64)
+        return values[:, None] if values.ndim == 1 else values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OneHotTargets:
     """A column for every class."""
 
-    classes: tuple[Any, ...]
+    classes: NDArray[Any]  # as they were found: a list would make whole numbers of dates
 
     def __call__(self, y: Any) -> Array:
-        """Ones where the label is a class's."""
-        return np.asarray(np.asarray(y)[:, None] == np.array(self.classes), dtype=np.float64)
+        """Ones where the label is a class's, one in every row."""
+        labels = labels_of(y)
+        same = np.asarray(labels[:, None] == self.classes, dtype=np.float64)
+        hot = np.broadcast_to(same, (len(labels), len(self.classes)))  # of other types: one False
+        if (wrong := hot.sum(axis=1) != 1).any():
+            label = labels[wrong][0]
+            label = str(label) if isinstance(label, str) else label  # not numpy's
+            raise ValueError(
+                f"y must be one of the {len(self.classes)} classes of the fit in every row, got "
+                f"{label!r}. Labels must be the same, and of one type, whenever they "
+                "are read: persist() them if they are not."
+            )
+        return np.array(hot)
 
 
 def partitioned_rows(source: RowSource) -> PartitionedRows | None:
@@ -52,25 +63,29 @@ def lazy_quote(
 ) -> Any:
     """A dask frame with noise, epsilon and delta of every row that is left, not computed yet.
 
-    Its index is that of the frame that was fitted, or the rows' numbers.
+    Its index is that of the frame that was fitted, or the rows' numbers: what `unlearn` takes.
     """
     delayed = need("dask", for_="dask collections", extra="dask").delayed
     frames = need("dask.dataframe", for_="quotes of dask collections", extra="dask")
     pandas = need("pandas", for_="quotes of dask collections", extra="dask")
     # One task for all partitions: the law goes to every worker once.
-    price = delayed(_Price(law, judge, target, source.key, source.fit_intercept, rows.encode))
+    price = delayed(_Price(law, judge, target, source.key, source.fit_intercept, rows.reading))
+    names, named = _names(rows, source.live), 0
     parts = []
-    for (x, y), start, end in zip(
-        rows.partitions.blocks, rows.ends - rows.sizes, rows.ends, strict=True
-    ):
-        here = slice(int(start), int(end))
+    for part, here in rows.numbered():
+        left = here[source.live[here]]
+        mine = None if names is None else names[named : named + len(left)]
+        named += len(left)
         parts.append(
             delayed(_priced, pure=False)(
-                price, x, y, int(start), source.live[here], source.digests[here]
+                price, part, len(here), np.flatnonzero(source.live[here]), left,
+                source.digests[left], mine,
             )
-        )
-    meta = pandas.DataFrame({name: np.array([], dtype=float) for name in _COLUMNS})
-    return frames.from_delayed(parts, meta=meta, verify_meta=False)
+        )  # fmt: skip
+    index = names[:0] if names is not None else index_of(rows.partitions.like)
+    if index is None:
+        index = pandas.Index(np.array([], dtype=np.intp))
+    return frames.from_delayed(parts, meta=_table([[]] * len(_COLUMNS), index), verify_meta=False)
 
 
 _COLUMNS = ("noise", "epsilon", "delta")
@@ -83,32 +98,46 @@ class _Price:
     target: Target
     key: bytes
     fit_intercept: bool
-    encode: Any
+    reading: Reading
+
+
+def _names(rows: PartitionedRows, live: NDArray[np.bool_]) -> Any:
+    """The fit's ids of the rows that are left, where their partitions have none."""
+    if rows.names is None:
+        return None
+    pandas = need("pandas", for_="quotes of dask collections", extra="dask")
+    return pandas.Index([rows.names[k] for k in rows.numbers[live[rows.numbers]]])
 
 
 def _priced(
     price: _Price,
-    x: Any,
-    y: Any,
-    start: int,
-    live: NDArray[np.bool_],
+    part: Any,
+    size: int,
+    kept: NDArray[np.intp],
+    numbers: NDArray[np.intp],
     digests: NDArray[np.uint8],
+    names: Any,
 ) -> Any:
     pandas = need("pandas", for_="quotes of dask collections", extra="dask")
-    X, Y = rows_of(x, y, price.encode)
-    kept = np.flatnonzero(live)
-    features, targets = np.asarray(X[kept], dtype=np.float64), Y[kept]
-    index = x.index[kept] if hasattr(x, "index") else pandas.RangeIndex(start, start + len(X))[kept]
-    RowSource.compare(digests[kept], digests_of(features, targets, price.key), start + kept)
+    features, targets = taken(part, kept, size, price.reading)
+    index, own = names, index_of(part[0])
+    if index is None:
+        index = pandas.Index(numbers) if own is None else own[kept]
     if not len(kept):
-        return pandas.DataFrame({name: np.array([], dtype=float) for name in _COLUMNS}, index=index)
+        return _table([[]] * len(_COLUMNS), index)
+    RowSource.compare(digests, digests_of(features, targets, price.key), numbers)
     ones = np.ones((len(kept), int(price.fit_intercept)))
-    request = Request(np.hstack([features, ones]), targets, start + kept)
+    request = Request(np.hstack([features, ones]), targets, numbers)
     with parallel_config(n_jobs=1):  # the other cores are with other partitions
         noise, epsilon = price.judge.calibrate_each(
             price.law, [request], price.target, lambda _: None
         )
     floor = noise_floor(price.law)
     noise = np.where((noise > 0) & (noise < floor), floor, noise)
-    columns = (noise, epsilon, np.full(len(noise), price.target.delta))
-    return pandas.DataFrame(dict(zip(_COLUMNS, columns, strict=True)), index=index)
+    return _table([noise, epsilon, np.full(len(noise), price.target.delta)], index)
+
+
+def _table(columns: Sequence[Any], index: Any) -> Any:
+    pandas = need("pandas", for_="quotes of dask collections", extra="dask")
+    values = {n: np.asarray(c, dtype=float) for n, c in zip(_COLUMNS, columns, strict=True)}
+    return pandas.DataFrame(values, index=index)

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from pilu._checks import check_integer, check_real, complaint
 from pilu.certify.accountant import Accountant, Law, Request, Target
 from pilu.certify.floor import calibrate_with_floor, noise_floor
-from pilu.certify.registry import resolve_accountant
 from pilu.estimators.quoting import QuotingMixin
 from pilu.estimators.requests import live_rows
 from pilu.estimators.utility import Appraiser, Validation
@@ -82,7 +81,7 @@ class PlanningMixin(QuotingMixin):
         validation: tuple[Any, Any],
         tolerated_loss: float,
         delta: float | None = None,
-        accountant: str | Accountant = "exact",
+        accountant: str | Accountant = "auto",
         n_unlearn_steps: int | Iterable[int] | None = None,
     ) -> Plan:
         """The least epsilon whose predicted loss is tolerated; nothing is changed.
@@ -112,7 +111,7 @@ class PlanningMixin(QuotingMixin):
         check_is_fitted(self)
         loss = check_real("tolerated_loss", tolerated_loss, least=0.0)
         steps = _checked_steps(n_unlearn_steps)
-        judge = resolve_accountant(accountant)
+        judge = self._judge(accountant)
         target = self._target(_ENOUGH, delta, steps[-1])
         held_out = self._checked_validation(validation)
         if held_out is None:

@@ -31,6 +31,12 @@ _WIDTH = 16  # numbers for each row and step, by which blocks of rows are kept s
 class QuotingMixin(FittedMixin):
     """Adds `quote` and `certified_epsilon`."""
 
+    _usual_accountant = "exact"
+
+    def _judge(self, accountant: str | Accountant) -> Accountant:
+        by_itself = isinstance(accountant, str) and accountant == "auto"
+        return resolve_accountant(self._usual_accountant if by_itself else accountant)
+
     def quote(
         self,
         requests: Iterable[int | Sequence[int]] | int | None = None,
@@ -38,7 +44,7 @@ class QuotingMixin(FittedMixin):
         epsilon: float = 1.0,
         delta: float | None = None,
         n_unlearn_steps: int = 80,
-        accountant: str | Accountant = "exact",
+        accountant: str | Accountant = "auto",
         validation: tuple[Any, Any] | None = None,
         n_jobs: int = -1,
     ) -> Quote:
@@ -56,6 +62,7 @@ class QuotingMixin(FittedMixin):
             None is 1/n, n the number of rows at fit.
         n_unlearn_steps : int >= 1
         accountant : str or accountant object
+            "exact" or "theorem"; "auto" is "exact" for ridge and "theorem" for other losses.
         validation : pair (X, y), optional
             Data to predict the score on, before and after each request and by a redraw, into
             `Quote.utility`; a millisecond a request on small problems, about 20 at 1,500 features
@@ -73,7 +80,7 @@ class QuotingMixin(FittedMixin):
         check_is_fitted(self)
         target, judge = (
             self._target(epsilon, delta, n_unlearn_steps),
-            resolve_accountant(accountant),
+            self._judge(accountant),
         )
         n_jobs, held_out = _check_n_jobs(n_jobs), self._checked_validation(validation)
         live = self._fitted.source.live
@@ -141,7 +148,7 @@ class QuotingMixin(FittedMixin):
         noise: float,
         n_unlearn_steps: int = 80,
         delta: float | None = None,
-        accountant: str | Accountant = "exact",
+        accountant: str | Accountant = "auto",
     ) -> float:
         """The epsilon that forgetting `rows` with a given noise would certify.
 
@@ -161,7 +168,7 @@ class QuotingMixin(FittedMixin):
         target = self._target(1.0, delta, n_unlearn_steps)  # its epsilon need not be met
         source = self._fitted.source
         request = Request.read(source, live_rows(source.live, rows))
-        judge = resolve_accountant(accountant)
+        judge = self._judge(accountant)
         return judge.spend(self._fitted.law_for(judge), request, noise, target).epsilon
 
     def _target(self, epsilon: float, delta: float | None, n_unlearn_steps: int) -> Target:

@@ -1,27 +1,23 @@
 """`LangevinRidge` and `LangevinRidgeClassifier`."""
 
-from collections.abc import Sequence
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from pilu._checks import check_choice, check_flag
-from pilu.certify.accountant import Accountant
-from pilu.certify.certificate import Certificate
-from pilu.estimators.base import LangevinRidgeBase
-from pilu.estimators.partitioned import NumericTargets, OneHotTargets
-from pilu.ridge.partitions import Partitions
+from pilu.estimators.outputs import LangevinClassification, LangevinRegression
+from pilu.estimators.ridge_base import LangevinRidgeBase
+from pilu.ridge.partitions import Learned, Partitions
 
 __all__ = ["LangevinRidge", "LangevinRidgeClassifier"]
 
 Array = NDArray[np.float64]
 
 
-class LangevinRidge(RegressorMixin, LangevinRidgeBase):  # type: ignore[misc]
+class LangevinRidge(LangevinRegression, LangevinRidgeBase):
     """Ridge regression learned by noisy gradient steps, so that rows can be forgotten later.
 
     The objective is ``sum_j |x_j'theta - y_j|^2 / 2 + alpha/2 |theta|^2``; learning takes
@@ -79,47 +75,12 @@ class LangevinRidge(RegressorMixin, LangevinRidgeBase):  # type: ignore[misc]
     True
     """
 
-    def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
-        X, y = validate_data(self, X, y, dtype="numeric", multi_output=True, y_numeric=True)
-        Y = np.asarray(y, dtype=np.float64)
-        self._single_output = Y.ndim == 1
-        return X, Y.reshape(len(Y), -1)
-
-    def _attachable(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
-        X = validate_data(self, X, dtype="numeric", reset=False, ensure_all_finite=False)
-        Y = check_array(y, ensure_2d=False, dtype=np.float64, ensure_all_finite=False)
-        return X, Y.reshape(len(Y), -1)
-
     def _partitioned_targets(self, partitions: Partitions) -> tuple[Any, int]:
-        n_outputs, self._single_output = partitions.n_outputs()
-        return self._encoder(), n_outputs
-
-    def _encoder(self) -> Any:
-        return NumericTargets()
-
-    @property
-    def coef_(self) -> Array:
-        """Coefficients without the intercept."""
-        coef = self._theta[: self.n_features_in_].T.copy()
-        return coef[0] if self._single_output else coef
-
-    @property
-    def intercept_(self) -> Array | float:
-        """The constant column's coefficient, 0 without one."""
-        return float(self._intercepts[0]) if self._single_output else self._intercepts
-
-    def predict(self, X: Any) -> Array:
-        """Predicted targets."""
-        scores = self._scores(X)
-        return scores[:, 0] if self._single_output else scores
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
+        self._single_output = partitions.y_is_vector
+        return self._encoder(), partitions.n_outputs
 
 
-class LangevinRidgeClassifier(ClassifierMixin, LangevinRidgeBase):  # type: ignore[misc]
+class LangevinRidgeClassifier(LangevinClassification, LangevinRidgeBase):
     """Classification by Langevin ridge regression on one-hot targets.
 
     Parameters are those of `LangevinRidge`.
@@ -141,91 +102,27 @@ class LangevinRidgeClassifier(ClassifierMixin, LangevinRidgeBase):  # type: igno
     (42,)
     """
 
-    def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
-        X, y = validate_data(self, X, y, dtype="numeric")
-        check_classification_targets(y)
-        y = column_or_1d(y, warn=True)
-        self.classes_ = np.unique(y)
-        self._check_classes()
-        return X, self._one_hot(y)
-
-    def _attachable(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
-        X = validate_data(self, X, dtype="numeric", reset=False, ensure_all_finite=False)
-        return X, self._one_hot(column_or_1d(y))
-
     def _partitioned_targets(self, partitions: Partitions) -> tuple[Any, int]:
+        if not partitions.y_is_vector and partitions.n_outputs == 1:
+            warnings.warn(
+                "y must be a vector of classes, got a frame or matrix of one column, which is "
+                "taken for it.",
+                DataConversionWarning,
+                stacklevel=2,
+            )
         self.classes_ = partitions.classes()
         check_classification_targets(self.classes_)
         self._check_classes()
         return self._encoder(), len(self.classes_)
 
-    def _encoder(self) -> Any:
-        return OneHotTargets(tuple(self.classes_.tolist()))
+    def _fit(self, *given: Any) -> None:
+        self._class_counts = None
+        super()._fit(*given)
 
-    def _check_classes(self) -> None:
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y must have at least 2 classes, got n_classes={len(self.classes_)}: one class "
-                "leaves nothing to tell apart."
-            )
-
-    def _one_hot(self, y: NDArray[Any]) -> Array:
-        return np.asarray(np.asarray(y)[:, None] == self.classes_, dtype=np.float64)
-
-    def unlearn(
-        self,
-        rows: int | Sequence[int] | None = None,
-        *,
-        ids: Any = None,
-        subject: Any = None,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        n_unlearn_steps: int = 80,
-        accountant: str | Accountant = "exact",
-        method: str = "langevin",
-        validation: tuple[Any, Any] | None = None,
-        keep_empty_classes: bool = False,
-    ) -> Certificate:
-        """Forget rows, as `LangevinRidge.unlearn` does.
-
-        Parameters
-        ----------
-        rows, ids, subject, epsilon, delta, n_unlearn_steps, accountant, method, validation
-            As in `LangevinRidge.unlearn`.
-        keep_empty_classes : bool, default=False
-            Whether a class may lose its last row. Its name then stays in `classes_`, with a
-            column of coefficients that tends to zero; the name itself is not covered by the
-            certificate.
-        """
-        check_is_fitted(self)
-        check_choice("method", method, ("langevin", "redraw"))
-        if not check_flag("keep_empty_classes", keep_empty_classes):
-            found = self._find(rows, ids, subject, nobody=method == "redraw")
-            self._check_classes_survive(found)
-        return super().unlearn(
-            rows,
-            ids=ids,
-            subject=subject,
-            epsilon=epsilon,
-            delta=delta,
-            n_unlearn_steps=n_unlearn_steps,
-            accountant=accountant,
-            method=method,
-            validation=validation,
-        )
-
-    def _check_classes_survive(self, rows: NDArray[np.intp]) -> None:
-        source = self._fitted.source
-        requested = source.take(rows)[1].sum(axis=0)
-        assert source.Y is not None
-        left = np.asarray(source.Y[np.flatnonzero(source.live)]).sum(axis=0) - requested
-        emptied = self.classes_[(left == 0) & (requested > 0)]
-        if len(emptied):
-            raise ValueError(
-                f"rows must leave at least one row of every class, got the last row(s) of class "
-                f"{emptied[0]!r}. Its name would stay in classes_, where the certificate does not "
-                "cover it: refit without the class, or pass keep_empty_classes=True."
-            )
+    def _fit_partitions(self, *given: Any) -> Learned:
+        learned = super()._fit_partitions(*given)
+        self._class_counts = learned.target_sums
+        return learned
 
     @property
     def coef_(self) -> Array:

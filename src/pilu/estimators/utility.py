@@ -18,6 +18,7 @@ from pilu.dynamics.schedule import Segment
 from pilu.laws.cyclic import CyclicLaw
 from pilu.laws.cyclic_forecast import CyclicForecast
 from pilu.laws.forecast import Forecast, Predictions, Prospect
+from pilu.laws.iterates import IterateLaw
 from pilu.laws.scores import expected_accuracy, expected_rmse
 from pilu.ridge.problem import RidgeProblem
 
@@ -142,6 +143,7 @@ class Appraiser:
         if isinstance(law, CyclicLaw):
             self._forecast = CyclicForecast(law, validation.X)
         else:
+            assert isinstance(law, IterateLaw)  # other losses are given no validation data
             self._forecast = Forecast(law, validation.X, n_unlearn_steps)
         self.before = validation.score(self._forecast.before)
 

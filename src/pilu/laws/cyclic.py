@@ -28,7 +28,8 @@ from pilu.dynamics.schedule import Schedule
 from pilu.dynamics.spectral import decay, spread
 from pilu.laws.difference import NOISY_STEPS, UNIT
 from pilu.laws.flows import Flow, covariance_after, flow_of, propagated
-from pilu.ridge.cyclic import Batch, CyclicProblem
+from pilu.ridge.batches import Batch
+from pilu.ridge.cyclic import CyclicProblem
 
 __all__ = ["CyclicLaw", "VisitLaw", "lengths_back", "mean_after", "variances_back"]
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from pilu._progress import progress_bar
 from pilu.dynamics.schedule import Schedule
-from pilu.ridge.cyclic import Batch, CyclicProblem
+from pilu.ridge.batches import Batch
+from pilu.ridge.cyclic import CyclicProblem
 
 __all__ = ["Flow", "covariance_after", "flow_of", "propagated"]
 

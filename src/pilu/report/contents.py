@@ -104,8 +104,9 @@ class Contents:
     versions : mapping
         Software and its versions.
     model : mapping
-        `kind` ("regression" or "classification"), `n_rows` at the fit, `rows_left`, `n_features`,
-        `n_outputs`, `alpha`, `step_size`, `learning_steps`, `learning_noise`, `table`.
+        `kind` ("regression", "logistic regression", ...), `n_rows` at the fit, `rows_left`,
+        `n_features`, `n_outputs`, `alpha`, `step_size`, `learning_steps`, `learning_noise`,
+        `table`.
     budget, spent : (epsilon, delta)
         In all, and what of it is spent since the last redraw.
     entries : sequence of mappings

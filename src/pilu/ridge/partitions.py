@@ -14,79 +14,145 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._extras import need
-from pilu.exceptions import ClusterLost
+from pilu.exceptions import RowsChanged
+from pilu.ridge.graphs import (
+    added_up,
+    check_collection,
+    computed,
+    is_dask,
+    side_by_side,
+    width_of,
+)
 from pilu.ridge.rows import digests_of
 from pilu.ridge.statistics import Statistics
+from pilu.ridge.values import (
+    aligned,
+    all_classes,
+    check_same_rows,
+    distinct_labels,
+    index_of,
+    numbers_of,
+    picked,
+)
 
 __all__ = [
     "Learned",
     "PartitionedRows",
     "Partitions",
+    "Reading",
     "added_up",
     "computed",
     "is_dask",
-    "rows_of",
+    "taken",
 ]
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
 Encode = Callable[[Any], Array]  # from a partition's targets to n x d numbers
 
-_SPLIT_EVERY = 4  # sums are added up so many at a time
 _BLOCK_BYTES = 32 * 2**20  # of a part of a partition, in float64
 
 
 class Learned(NamedTuple):
     """What a pass over all partitions brings back."""
 
-    statistics: Statistics
+    statistics: Statistics | None  # None where nobody asked for sums
     digests: NDArray[np.uint8]
     sizes: Positions  # rows of every partition
     index: Any  # of dataframes, else None
     largest: tuple[float, float]  # magnitudes of features and targets
+    target_sums: Array
+    beside: dict[str, list[Any]]  # what stood beside X and y, row by row
 
 
-def is_dask(value: Any) -> bool:
-    """Whether this is one of dask's collections; dask itself is not imported."""
-    return type(value).__module__.split(".")[0] in ("dask", "dask_expr")
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """How a partition becomes numbers: by names of columns, all of them of the declared width."""
+
+    encode: Encode
+    columns: tuple[Any, ...] | None
+    n_features: int
+    target_columns: tuple[Any, ...] | None
+    n_outputs: int
+
+    def __call__(self, part: Any, inside: Positions | None = None) -> tuple[NDArray[Any], Array]:
+        """X and Y of a partition, or of some of its rows; what is not asked for may be anything."""
+        x, y = part[:2]
+        check_same_rows(x, [("y", y)])
+        if inside is not None:
+            x, y = picked(x, inside), picked(y, inside)
+        if not len(x):  # of whatever types
+            return np.empty((0, self.n_features)), np.empty((0, self.n_outputs))
+        X = numbers_of("X", aligned("X", x, self.columns))
+        Y = self.encode(aligned("y", y, self.target_columns))
+        for name, values, width in (("X", X, self.n_features), ("y", Y, self.n_outputs)):
+            if values.ndim != 2 or values.shape[1] != width:
+                raise ValueError(
+                    f"{name} must have {width} column(s) in every partition, as it declares, got "
+                    f"an array of shape {values.shape}. Give map_blocks or from_delayed the shape "
+                    "that comes out."
+                )
+        return X, Y
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Partitions:
     """X and y, partition by partition, not computed yet."""
 
-    blocks: tuple[tuple[Any, Any], ...]  # delayed
-    columns: tuple[str, ...] | None  # names, of dataframes
+    blocks: tuple[Any, ...]  # delayed: X, y and what stands beside them, read together
+    like: Any  # X without rows
     n_features: int
+    target_columns: tuple[Any, ...] | None  # names, of dataframes
+    n_outputs: int
+    y_is_vector: bool
+    n_rows: int | None  # where it is known without reading
+    beside: tuple[str, ...]
 
     @classmethod
-    def of(cls, X: Any, y: Any) -> "Partitions":
-        """Two collections with the same rows in the same partitions."""
+    def of(cls, X: Any, y: Any, **beside: Any) -> "Partitions":
+        """Collections with the same rows in the same partitions."""
         if not (is_dask(X) and is_dask(y)):
             raise ValueError(
                 "X and y must both be dask collections, got one of them. dask.array.from_array and "
                 "dask.dataframe.from_pandas make one of what is in memory."
             )
+        given = {"X": X, "y": y, **beside}
+        for name, collection in given.items():
+            check_collection(name, collection)
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, got {X.ndim}.")
-        columns = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
-        n_features = int(X.shape[1])
-        parts = [_delayed(collection) for collection in (X, y)]
-        if len(parts[0]) != len(parts[1]):
-            raise ValueError(
-                f"X and y must have the same partitions, got {len(parts[0])} and {len(parts[1])}. "
-                "Take both from one frame, or rechunk y as X."
-            )
-        return cls(tuple(zip(*parts, strict=True)), columns, n_features)
+        if y.ndim not in (1, 2):
+            raise ValueError(f"y must have one or two dimensions, got {y.ndim}.")
+        n_features, n_outputs = width_of("X", X), 1 if y.ndim == 1 else width_of("y", y)
+        like = X._meta if hasattr(type(X), "columns") else np.empty((0, n_features))
+        n_rows = None
+        if hasattr(type(X), "chunks") and not np.isnan(sum(X.chunks[0])):
+            n_rows = int(sum(X.chunks[0]))
+        names = tuple(y.columns) if y.ndim == 2 and hasattr(type(y), "columns") else None
+        blocks = tuple(side_by_side(given))
+        return cls(blocks, like, n_features, names, n_outputs, y.ndim == 1, n_rows, tuple(beside))
 
-    def learn(self, key: bytes, encode: Encode, n_outputs: int, *, fit_intercept: bool) -> Learned:
-        """Sums, digests and sizes: one pass, where the rows are."""
+    @property
+    def columns(self) -> tuple[Any, ...] | None:
+        """Names, of dataframes."""
+        return tuple(self.like.columns) if hasattr(self.like, "columns") else None
+
+    def reading(self, encode: Encode, n_outputs: int) -> Reading:
+        """How these partitions become numbers."""
+        return Reading(encode, self.columns, self.n_features, self.target_columns, n_outputs)
+
+    def learn(
+        self, reading: Reading, key: bytes, *, fit_intercept: bool, sums: bool = True
+    ) -> Learned:
+        """Sums, if they are wanted, digests and sizes: one pass, where the rows are."""
         delayed = need("dask", for_="dask collections", extra="dask").delayed
         told = [
-            delayed(_learn_block, nout=2, pure=False)(x, y, key, encode, n_outputs, fit_intercept)
-            for x, y in self.blocks
+            delayed(_learn_block, nout=2, pure=False)(
+                part, reading, key, fit_intercept, sums, self.beside
+            )
+            for part in self.blocks
         ]
-        total = added_up([total for total, _ in told])
+        total = added_up([total for total, _ in told]) if sums else None
         statistics, *notes = computed(total, *(note for _, note in told))
         largest = np.max([note.largest for note in notes], axis=0)
         return Learned(
@@ -95,46 +161,58 @@ class Partitions:
             np.array([len(note.digests) for note in notes], dtype=np.intp),
             _joined([note.index for note in notes]),
             (float(largest[0]), float(largest[1])),
+            np.sum([note.target_sums for note in notes], axis=0),
+            {
+                name: [value for note in notes for value in note.beside[k]]
+                for k, name in enumerate(self.beside)
+            },
         )
 
-    def sizes(self) -> Positions:
-        """Rows of every partition."""
+    def rows(self) -> tuple[Positions, Any]:
+        """Rows of every partition, and the index of dataframes."""
         delayed = need("dask", for_="dask collections", extra="dask").delayed
-        return np.array(computed(*(delayed(len)(x) for x, _ in self.blocks)), dtype=np.intp)
+        found = computed(*(delayed(_rows_of, pure=False)(part) for part in self.blocks))
+        sizes = np.array([size for size, _ in found], dtype=np.intp)
+        return sizes, _joined([index for _, index in found])
 
     def classes(self) -> NDArray[Any]:
         """All labels, sorted."""
         delayed = need("dask", for_="dask collections", extra="dask").delayed
-        found = computed(*(delayed(_labels, pure=False)(y) for _, y in self.blocks))
-        return np.unique(np.concatenate(found))
-
-    def n_outputs(self) -> tuple[int, bool]:
-        """Columns of y, and whether it is a vector; by the first partition if it must be."""
-        delayed = need("dask", for_="dask collections", extra="dask").delayed
-        (shape,) = computed(delayed(np.shape)(self.blocks[0][1]))
-        return (1, True) if len(shape) == 1 else (int(shape[1]), False)
+        found = computed(*(delayed(_labels, pure=False)(part) for part in self.blocks))
+        return all_classes(found)
 
 
 class PartitionedRows:
-    """X and Y as `RowSource` reads them, by positions; only partitions that are asked for."""
+    """X and Y as `RowSource` reads them, by fit-time positions; only partitions asked for.
+
+    `numbers` are the positions of the rows that the partitions hold, all of the fit's by default,
+    and `names` the ids of the fit where the partitions have none of their own.
+    """
 
     def __init__(
-        self, partitions: Partitions, sizes: Positions, encode: Encode, n_outputs: int
+        self,
+        partitions: Partitions,
+        sizes: Positions,
+        reading: Reading,
+        *,
+        n_rows: int,
+        numbers: Positions | None = None,
+        names: Sequence[Any] | None = None,
     ) -> None:
-        self.partitions, self.sizes, self.encode = partitions, sizes, encode
-        n = int(sizes.sum())
-        self.X = _Part(self, 0, (n, partitions.n_features))
-        self.Y = _Part(self, 1, (n, n_outputs))
+        self.partitions, self.sizes, self.reading, self.names = partitions, sizes, reading, names
+        self.numbers = np.arange(n_rows) if numbers is None else numbers
+        self.X = _Part(self, 0, (n_rows, reading.n_features))
+        self.Y = _Part(self, 1, (n_rows, reading.n_outputs))
         self._held: tuple[Positions, Array, Array] | None = None
 
     @cached_property
     def ends(self) -> Positions:
-        """Where every partition ends."""
+        """Where every partition ends, counting the rows that are there."""
         return np.cumsum(self.sizes)
 
     def at(self, where: Any) -> tuple[Array, Array]:
         """X and Y at some positions, in their order."""
-        positions = np.atleast_1d(np.arange(int(self.ends[-1]))[where])
+        positions = np.atleast_1d(np.arange(len(self.X))[where])
         held = self._held
         if held is None or not np.array_equal(held[0], positions):
             held = self._held = (positions, *self._read(positions))  # X is asked for, then Y
@@ -144,16 +222,35 @@ class PartitionedRows:
         """Hold no row any longer than it is asked for: it may be about to be forgotten."""
         self._held = None
 
+    def target_sums(self, live: NDArray[np.bool_]) -> Array:
+        """Sums of the columns of Y over some rows, made where the rows are."""
+        delayed = need("dask", for_="dask collections", extra="dask").delayed
+        tasks = [
+            delayed(_target_sums, pure=False)(
+                part, np.flatnonzero(live[here]), len(here), self.reading
+            )
+            for part, here in self.numbered()
+        ]
+        return np.asarray(np.sum(computed(*tasks), axis=0), dtype=np.float64)
+
+    def numbered(self) -> Iterator[tuple[Any, Positions]]:
+        """Partitions, and the positions of their rows."""
+        for part, start, end in zip(
+            self.partitions.blocks, self.ends - self.sizes, self.ends, strict=True
+        ):
+            yield part, self.numbers[start:end]
+
     def _read(self, positions: Positions) -> tuple[Array, Array]:
         delayed = need("dask", for_="dask collections", extra="dask").delayed
-        owners = np.searchsorted(self.ends, positions, "right")
+        places = np.searchsorted(self.numbers, positions)
+        owners = np.searchsorted(self.ends, places, "right")
         asked, tasks = [], []
         for owner in np.unique(owners).tolist():
-            mine = np.flatnonzero(owners == owner)
-            inside = positions[mine] - (self.ends[owner] - self.sizes[owner])
-            x, y = self.partitions.blocks[owner]
+            mine, size = np.flatnonzero(owners == owner), int(self.sizes[owner])
+            inside = places[mine] - (self.ends[owner] - size)
+            part = self.partitions.blocks[owner]
             asked.append(mine)
-            tasks.append(delayed(_take, pure=False)(x, y, inside, self.encode))
+            tasks.append(delayed(taken, pure=False)(part, inside, size, self.reading))
         X = np.empty((len(positions), self.X.shape[1]))
         Y = np.empty((len(positions), self.Y.shape[1]))
         for mine, (x, y) in zip(asked, computed(*tasks), strict=True):
@@ -177,85 +274,60 @@ class _Part:
         return found
 
 
-def added_up(sums: list[Any]) -> Any:
-    """The sum of delayed statistics, by a tree."""
-    delayed = need("dask", for_="dask collections", extra="dask").delayed
-    while len(sums) > 1:
-        sums = [
-            delayed(_add_up, pure=False)(sums[k : k + _SPLIT_EVERY])
-            for k in range(0, len(sums), _SPLIT_EVERY)
-        ]
-    return sums[0]
-
-
-def computed(*tasks: Any) -> tuple[Any, ...]:
-    """The results, by whichever scheduler is at hand; one that goes away is told."""
-    dask = need("dask", for_="dask collections", extra="dask")
-    try:
-        found: tuple[Any, ...] = dask.compute(*tasks)
-    except (ConnectionError, TimeoutError) as error:  # any other OSError is about a user's file
-        raise ClusterLost(f"the dask cluster went away: {_first_line(error)}.") from error
-    except Exception as error:
-        if type(error).__module__.split(".")[0] in ("distributed", "tornado"):
-            raise ClusterLost(
-                f"the dask cluster could not finish the work: {_first_line(error)}. Nothing was "
-                "changed."
-            ) from error
-        raise
-    return found
-
-
-def rows_of(x: Any, y: Any, encode: Encode) -> tuple[NDArray[Any], Array]:
-    """A partition as arrays; what is no table of finite numbers is refused."""
-    if hasattr(x, "toarray"):
-        raise ValueError(
-            "X must be dense, got sparse partitions. Turn them into arrays by "
-            "X.map_blocks(lambda block: block.toarray()), or reduce their columns first."
+def taken(part: Any, inside: Positions, size: int, reading: Reading) -> tuple[Array, Array]:
+    """Some rows of a partition, which must have as many as it had."""
+    if len(part[0]) != size:
+        raise RowsChanged(
+            f"a partition has {len(part[0])} row(s), and had {size} when it was fitted or "
+            "attached. Restore or attach the original X and y."
         )
-    for name, kind in getattr(x, "dtypes", {}).items() if hasattr(x, "columns") else ():
-        if getattr(kind, "kind", "O") not in "iufb":
-            raise ValueError(
-                f"X must be numeric, got column {name!r} of type {kind}. Encode it as numbers, or "
-                "leave it out."
-            )
-    X, Y = np.asarray(x), encode(y)
-    if X.dtype.kind not in "iufb" or X.ndim != 2:
-        raise ValueError(f"X must be a matrix of numbers, got {X.dtype} of shape {X.shape}.")
-    if len(X) != len(Y):
-        raise ValueError(f"X and y must have as many rows, got {len(X)} and {len(Y)} in a block.")
-    for name, values in (("X", X), ("y", Y)):
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            raise ValueError(f"{name} must be finite, got NaN or infinity. Drop or impute rows.")
-    return X, Y
+    X, Y = reading(part, inside)
+    return np.asarray(X, dtype=np.float64), Y
 
 
 class _Note(NamedTuple):
     digests: NDArray[np.uint8]
     index: Any
     largest: tuple[float, float]
+    target_sums: Array
+    beside: list[list[Any]]
 
 
 def _learn_block(
-    x: Any, y: Any, key: bytes, encode: Encode, n_outputs: int, fit_intercept: bool
-) -> tuple[Statistics, _Note]:
-    X, Y = rows_of(x, y, encode)
-    if Y.shape[1] != n_outputs:
-        raise ValueError(f"y must have {n_outputs} columns everywhere, got {Y.shape[1]}.")
+    part: Any,
+    reading: Reading,
+    key: bytes,
+    fit_intercept: bool,
+    sums: bool,
+    names: tuple[str, ...],
+) -> tuple[Statistics | None, _Note]:
+    X, Y = reading(part)
+    check_same_rows(part[0], list(zip(names, part[2:], strict=True)))
     digests, largest = [np.empty((0, 16), dtype=np.uint8)], 0.0
 
     def pieces() -> Iterator[tuple[Array, Array]]:
         nonlocal largest
         for some in _slices(X):
             # float32 and float16 are exact as float64, and are added up as such
-            part = np.asarray(X[some], dtype=np.float64)
-            digests.append(digests_of(part, Y[some], key))
-            largest = max(largest, float(np.max(np.abs(part), initial=0.0)))
-            yield part, Y[some]
+            piece = np.asarray(X[some], dtype=np.float64)
+            digests.append(digests_of(piece, Y[some], key))
+            largest = max(largest, float(np.max(np.abs(piece), initial=0.0)))
+            yield piece, Y[some]
 
-    p = X.shape[1] + fit_intercept
-    statistics = Statistics.of_rows(pieces(), p, n_outputs, fit_intercept=fit_intercept)
-    targets = float(np.max(np.abs(Y), initial=0.0))
-    note = _Note(np.concatenate(digests), getattr(x, "index", None), (largest, targets))
+    statistics = None
+    if sums:
+        p = X.shape[1] + fit_intercept
+        statistics = Statistics.of_rows(pieces(), p, Y.shape[1], fit_intercept=fit_intercept)
+    else:
+        for _ in pieces():
+            pass
+    note = _Note(
+        np.concatenate(digests),
+        index_of(part[0]),
+        (largest, float(np.max(np.abs(Y), initial=0.0))),
+        Y.sum(axis=0),
+        [list(beside) for beside in part[2:]],
+    )
     return statistics, note
 
 
@@ -264,40 +336,21 @@ def _slices(X: NDArray[Any]) -> Iterator[slice]:
     yield from (slice(start, start + size) for start in range(0, len(X), size))
 
 
-def _add_up(parts: Sequence[Statistics]) -> Statistics:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.plus(part)
-    return total
+def _rows_of(part: Any) -> tuple[int, Any]:
+    check_same_rows(part[0], [("y", part[1])])
+    return len(part[0]), index_of(part[0])
 
 
-def _take(x: Any, y: Any, inside: Positions, encode: Encode) -> tuple[Array, Array]:
-    X = x.iloc[inside] if hasattr(x, "iloc") else x[inside]
-    targets = y.iloc[inside] if hasattr(y, "iloc") else y[inside]
-    found, Y = rows_of(X, targets, encode)
-    return np.asarray(found, dtype=np.float64), Y
+def _labels(part: Any) -> Any:
+    return distinct_labels(part[1])
 
 
-def _labels(y: Any) -> NDArray[Any]:
-    labels = np.asarray(y)
-    if labels.ndim != 1:
-        raise ValueError("y must be a vector of classes, got several columns.")
-    return np.unique(labels)
-
-
-def _delayed(collection: Any) -> list[Any]:
-    """Partitions along the rows; columns are kept together."""
-    if hasattr(collection, "rechunk"):
-        whole = collection if collection.ndim == 1 else collection.rechunk({1: -1})
-        return list(np.ravel(whole.to_delayed()))
-    return list(collection.to_delayed())
+def _target_sums(part: Any, inside: Positions, size: int, reading: Reading) -> Array:
+    return np.asarray(taken(part, inside, size, reading)[1].sum(axis=0))
 
 
 def _joined(indexes: list[Any]) -> Any:
     if any(index is None for index in indexes):
         return None
-    return indexes[0].append(indexes[1:])
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    first, *others = [index for index in indexes if len(index)] or indexes[:1]
+    return first.append(others)  # an empty one may be of any type

@@ -13,7 +13,7 @@ __all__ = ["Spectrum", "check_room"]
 
 Array = NDArray[np.float64]
 
-_MATRICES = 5  # p x p, at once: X'X, its eigenvectors, LAPACK's workspace
+_MATRICES = 8  # p x p, at once, when a new eigenbasis takes an old one's place (measured)
 
 
 def check_room(n_columns: int) -> None:

@@ -1,0 +1,65 @@
+"""What T steps on perturbed ridge leave of the gradient, and the epsilon that follows."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu._checks import check_probability, check_real
+from pilu.baselines.interface import Task
+from pilu.dynamics.spectral import decay, drift
+
+__all__ = ["certified_epsilon", "residual_bound"]
+
+Array = NDArray[np.float64]
+
+_UP = 1 + 1e-9
+
+
+def certified_epsilon(task: Task, sigma: float) -> float:
+    """epsilon at delta of T steps and a Newton step, against the retained minimiser.
+
+    The same for every request.
+    """
+    spectrum, eta, T, d = task.spectrum, task.step_size, task.n_steps, task.Y.shape[1]
+    # Eigenvalues as small as their rounding allows: the learning is no further than that. The
+    # rounding of the residual is a shift too, of at most eps |X| |Y| p and some.
+    rounding = task.eigenvalue_rounding
+    a = np.maximum(spectrum.eigenvalues - rounding * spectrum.largest, task.alpha)
+    q, moved = decay(a, eta, T), np.minimum(a * drift(a, eta, T), 1.0)
+    floor = rounding * float(np.linalg.norm(task.X) * np.linalg.norm(task.Y))
+    pull = (np.linalg.norm(spectrum.cross, axis=1) + floor) / sigma
+    if not (moved > 0).all():  # a direction that has not moved tells the runs apart
+        return math.inf
+    shift = q * pull + floor / sigma
+    mean = float(np.sum(np.square(shift))) / 2 + d * float(np.sum(_shrinkage(q, moved)))
+    variance = float(np.sum(np.square(moved * q * pull + floor / sigma)))
+    variance += d / 2 * float(np.sum(np.square(q * (1 + moved))))
+    return float((mean + math.sqrt(2 * math.log(1 / task.delta) * variance)) * _UP)
+
+
+def _shrinkage(q: Array, moved: Array) -> Array:
+    """-log(1 - q) - q + q^2/2, where `moved` is 1 - q; q^2 (1 + q/3 + ...) for small q."""
+    small = q < 1e-3
+    series = np.square(q) * (1 + q / 3 + np.square(q))  # the terms left out are below q^4
+    return np.where(small, series, -np.log(moved) - q + np.square(q) / 2)
+
+
+def residual_bound(task: Task, sigma: float, tail: float) -> float:
+    """The paper's bound on the residual after T steps, which fails with probability `tail`.
+
+    L (1 - eta m)^T (|X'Y| + sigma (sqrt(pd) + sqrt(2 log(1/tail)))) / m with m = alpha. The factor
+    L / m is not needed: |r| = |M^T (B - b)| has the rest as a bound.
+    """
+    check_probability("tail", tail)
+    task.check_short_steps("the paper's bound")
+    check_real("alpha", task.alpha, above=0.0)
+    contracted = float(decay(np.array(task.alpha), task.step_size, task.n_steps))
+    total = float(np.linalg.norm(task.cross)) + _perturbation_bound(sigma, task, tail)
+    return float(task.spectrum.largest * contracted * total / task.alpha * _UP)
+
+
+def _perturbation_bound(sigma: float, task: Task, tail: float) -> float:
+    """|b| <= sigma (sqrt(pd) + sqrt(2 log(1/tail))) but for probability `tail`."""
+    size = task.X.shape[1] * task.Y.shape[1]
+    return sigma * (math.sqrt(size) + math.sqrt(2 * math.log(1 / tail))) * _UP

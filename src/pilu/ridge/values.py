@@ -1,0 +1,244 @@
+"""Numbers and labels of a partition: as arrays, or a sentence about what they must be."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Labels",
+    "aligned",
+    "all_classes",
+    "check_same_rows",
+    "check_whole_numbers",
+    "distinct_labels",
+    "index_of",
+    "labels_of",
+    "n_rows_of",
+    "numbers_of",
+    "picked",
+]
+
+_NUMBERS = "iufb"  # kinds of numpy, which pandas' nullable types and pyarrow's go by too
+_KINDS = {
+    "b": "truth values",
+    "i": "whole numbers",
+    "u": "whole numbers",
+    "f": "floats",
+    "U": "text",
+    "T": "text",
+    "S": "bytes",
+    "M": "dates",
+    "m": "durations",
+}
+_TYPES = ((bool, "b"), (int, "i"), (float, "f"), (str, "U"), (bytes, "S"))  # a bool is an int
+
+
+class Labels(NamedTuple):
+    """The labels that a partition has, and of what kinds they are."""
+
+    values: NDArray[Any]
+    kinds: frozenset[str]
+
+
+def n_rows_of(name: str, part: Any) -> int:
+    """Rows of a partition; a sparse one is refused."""
+    if _has(part, "toarray"):
+        raise ValueError(
+            f"{name} must be dense, got sparse partitions. Turn them into arrays by "
+            f"{name}.map_blocks(lambda block: block.toarray()), or reduce their columns first."
+        )
+    return len(part)
+
+
+def index_of(part: Any) -> Any:
+    """The index of a dataframe's partition, else None."""
+    return part.index if _has(part, "index") else None
+
+
+def check_same_rows(x: Any, others: Sequence[tuple[str, Any]]) -> None:
+    """Refuse partitions that do not stand beside each other, row by row."""
+    n, index = n_rows_of("X", x), index_of(x)
+    for name, other in others:
+        if n_rows_of(name, other) != n:
+            raise ValueError(
+                f"X and {name} must have as many rows, got {n} and {len(other)} in a partition. "
+                "Take both from one frame, or rechunk both alike."
+            )
+        theirs = index_of(other)
+        if n and index is not None and theirs is not None and not index.equals(theirs):
+            raise ValueError(
+                f"X and {name} must have the same index in every partition, got another one. Take "
+                "both from one frame; if it comes in another order whenever it is read, sort it, "
+                "or persist() it first."
+            )
+
+
+def aligned(name: str, part: Any, columns: tuple[Any, ...] | None) -> Any:
+    """A dataframe's partition with the columns in the order that the frame declares."""
+    if columns is None or not _has(part, "columns"):
+        return part
+    found = tuple(part.columns)
+    if found == columns:
+        return part
+    if len(found) != len(columns) or set(found) != set(columns) or len(set(found)) != len(found):
+        raise ValueError(
+            f"{name} must have the columns {_few(columns)} in every partition, got {_few(found)}. "
+            "Give the frame the meta that its partitions have."
+        )
+    return part[list(columns)]
+
+
+def picked(part: Any, where: Any) -> Any:
+    """Some rows of a partition, by their places in it."""
+    return part.iloc[where] if _has(part, "iloc") else part[where]
+
+
+def numbers_of(name: str, part: Any) -> NDArray[Any]:
+    """An array of finite numbers, in the type that they have where that is one."""
+    if _has(part, "columns"):
+        values = _numbers_of_frame(name, part)
+    elif _has(part, "dtype") and _has(part, "index"):
+        values = _numbers_of_column(name, part)
+    else:
+        values = np.asarray(part)
+        _check_kind(name, values.dtype)
+        check_whole_numbers(name, values)
+    if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
+        where = ""
+        if _has(part, "columns"):
+            where = f" in column {part.columns[np.flatnonzero(~finite.all(axis=0))[0]]!r}"
+        raise ValueError(
+            f"{name} must be finite, got a missing value, NaN or infinity{where}. Drop or impute "
+            "rows."
+        )
+    return values
+
+
+def check_whole_numbers(where: str, values: Any) -> None:
+    """Refuse whole numbers that a float64 cannot hold; rounded, two of them could be one."""
+    kind = values.dtype
+    if kind.kind not in "iu" or kind.itemsize < 8:
+        return
+    if not isinstance(kind, np.dtype):  # nullable: what is missing has no size
+        values = values.dropna()
+    if len(values) and (values.max() > 2**53 or values.min() < -(2**53)):  # abs would overflow
+        raise ValueError(
+            f"{where} must be within 2^53, got a larger whole number. Numbers of that size are "
+            "names rather than measurements: leave the column out."
+        )
+
+
+def labels_of(y: Any) -> NDArray[Any]:
+    """Labels as a vector; one that is missing is refused."""
+    n_rows_of("y", y)
+    if np.ndim(y) == 2 and y.shape[1] == 1:
+        y = y.iloc[:, 0] if _has(y, "iloc") else y[:, 0]
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(
+            f"y must be one column of classes, got shape {labels.shape}. Fit a classifier for each."
+        )
+    if any(map(_is_missing, labels.tolist())) if labels.dtype.kind == "O" else _any_nan(labels):
+        raise ValueError("y must have a class in every row, got a missing one. Drop such rows.")
+    return labels
+
+
+def distinct_labels(y: Any) -> Labels:
+    """Which labels a partition has."""
+    labels = labels_of(y)
+    kinds = _kinds_of(labels)
+    if len(kinds) > 1:
+        raise _mixed(kinds)
+    return Labels(np.unique(labels), kinds)
+
+
+def all_classes(found: Sequence[Labels]) -> NDArray[Any]:
+    """All labels of all partitions, sorted; of one kind, so that none is taken for another."""
+    found = [labels for labels in found if len(labels.values)]
+    if not found:
+        return np.array([], dtype=object)
+    kinds = frozenset().union(*(labels.kinds for labels in found))
+    if len(kinds) > 1:
+        raise _mixed(kinds)
+    together = np.concatenate([labels.values for labels in found])
+    if "whole numbers" in kinds and together.dtype.kind == "f":  # what numpy makes of both
+        raise _mixed({"int64", "uint64"})
+    return np.unique(together)
+
+
+def _numbers_of_frame(name: str, part: Any) -> NDArray[Any]:
+    types = list(part.dtypes)
+    for column, kind in zip(part.columns, types, strict=True):
+        _check_kind(name, kind, column)
+    for k, kind in enumerate(types):
+        if kind.kind in "iu" and kind.itemsize >= 8:
+            check_whole_numbers(f"{name}'s column {part.columns[k]!r}", part.iloc[:, k])
+    if all(isinstance(kind, np.dtype) for kind in types):
+        return np.asarray(part if len(set(types)) == 1 else part.to_numpy(dtype=np.float64))
+    values = np.empty(part.shape)
+    for k in range(len(types)):
+        values[:, k] = _as_floats(part.iloc[:, k])
+    return values
+
+
+def _numbers_of_column(name: str, column: Any) -> NDArray[Any]:
+    _check_kind(name, column.dtype)
+    check_whole_numbers(name, column)
+    return np.asarray(column) if isinstance(column.dtype, np.dtype) else _as_floats(column)
+
+
+def _as_floats(column: Any) -> NDArray[Any]:
+    if isinstance(column.dtype, np.dtype):
+        return np.asarray(column, dtype=np.float64)
+    if hasattr(column.dtype, "subtype"):  # pandas' sparse columns
+        return np.asarray(column, dtype=np.float64)
+    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def _check_kind(name: str, kind: Any, column: Any = None) -> None:
+    if getattr(kind, "kind", "O") in _NUMBERS:
+        return
+    where = f"{kind}" if column is None else f"column {column!r} of type {kind}"
+    raise ValueError(f"{name} must be numeric, got {where}. Encode it as numbers, or leave it out.")
+
+
+def _kinds_of(labels: NDArray[Any]) -> frozenset[str]:
+    if labels.dtype.kind != "O":
+        return frozenset([_KINDS.get(labels.dtype.kind, str(labels.dtype))] if len(labels) else [])
+    return frozenset(map(_kind_of, {type(label) for label in labels.tolist()}))
+
+
+def _kind_of(kind: type) -> str:
+    return next((_KINDS[k] for known, k in _TYPES if issubclass(kind, known)), kind.__name__)
+
+
+def _mixed(kinds: Any) -> ValueError:
+    return ValueError(
+        f"y must have labels of one type in all partitions, got {' and '.join(sorted(kinds))}. "
+        "Convert them by y.astype, so that no two classes are taken for one."
+    )
+
+
+def _is_missing(label: Any) -> bool:
+    # pandas need not be here, and its NA is not equal to itself, nor different
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(label, float) and math.isnan(label)
+
+
+def _any_nan(labels: NDArray[Any]) -> bool:
+    if labels.dtype.kind == "f":
+        return bool(np.isnan(labels).any())
+    return labels.dtype.kind in "mM" and bool(np.isnat(labels).any())
+
+
+def _has(part: Any, name: str) -> bool:
+    return hasattr(type(part), name)  # a frame's columns and a series' labels are attributes too
+
+
+def _few(names: Sequence[Any]) -> str:
+    shown = ", ".join(map(repr, names[:6]))
+    return f"{shown}, ... ({len(names)} of them)" if len(names) > 6 else shown or "none"

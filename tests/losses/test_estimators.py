@@ -1,0 +1,233 @@
+"""The estimators: scikit-learn's checks, probabilities, names of classes, and bad input."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from conftest import with_ones
+from losses.plain import SquaredHinge, problem_for
+from pilu import Exact, LangevinHuber, LangevinLogistic, Theorem
+from pilu.estimators.smooth import SmoothClassifier, SmoothRegressor
+from pilu.exceptions import RowsChanged
+
+OPTIONS = {"n_steps": 15, "noise": 0.1}
+
+
+@parametrize_with_checks(
+    [
+        LangevinLogistic(),
+        LangevinLogistic(n_steps=200, batch_size=4, fit_intercept=False),
+        LangevinHuber(),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", ["logistic", "softmax"])
+def test_probabilities(name):
+    X, y, _ = problem_for(name)
+    model = LangevinLogistic(**OPTIONS).fit(X, y)
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-14)
+    theta = np.column_stack([model.coef_, model.intercept_])
+    scores = with_ones(X) @ theta.T
+    if name == "logistic":  # scikit-learn's: a score of zero for the first class
+        scores = np.column_stack([np.zeros(len(X)), scores])
+        np.testing.assert_allclose(model.decision_function(X), scores[:, 1], rtol=1e-12)
+    else:
+        np.testing.assert_allclose(model.decision_function(X), scores, rtol=1e-12)
+    expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(proba, expected, rtol=1e-11)
+    np.testing.assert_allclose(model.predict_log_proba(X), np.log(expected), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), expected.argmax(axis=1))
+    far = model.predict_proba(1e6 * X)
+    assert np.isfinite(far).all()
+    assert ((far >= 0) & (far <= 1)).all()
+    logs = model.predict_log_proba(1e6 * X)
+    assert not np.isnan(logs).any()
+
+
+@pytest.mark.parametrize("names", [["no", "yes"], ["ant", "bee", "cow"]])
+def test_names_of_classes(names):
+    X, labels, _ = problem_for("logistic" if len(names) == 2 else "softmax")
+    words = np.array(names)[labels]
+    model = LangevinLogistic(random_state=1, **OPTIONS).fit(X, words)
+    numbers = LangevinLogistic(random_state=1, **OPTIONS).fit(X, labels)
+    np.testing.assert_array_equal(model.classes_, names)
+    np.testing.assert_array_equal(model.coef_, numbers.coef_)
+    np.testing.assert_array_equal(model.predict(X), np.array(names)[numbers.predict(X)])
+    assert model.coef_.shape == ((1, 3) if len(names) == 2 else (3, 3))
+    assert model.intercept_.shape == ((1,) if len(names) == 2 else (3,))
+    loaded = pickle.loads(pickle.dumps(model))
+    loaded.attach(X, words)
+    loaded.verify(loaded.unlearn(3, keep_empty_classes=True))
+
+
+def test_the_last_row_of_a_class():
+    X, y = np.random.default_rng(0).normal(size=(9, 2)), np.array([0] * 8 + [1])
+    model = LangevinLogistic(**OPTIONS).fit(X, y)
+    with pytest.raises(ValueError, match="leave at least one row of every class"):
+        model.unlearn(8)
+    assert len(model.remaining_) == 9
+    model.verify(model.unlearn(8, keep_empty_classes=True))
+    assert set(model.predict(X)) <= {0, 1}
+
+
+@pytest.mark.parametrize("names", [["no", "yes"], ["ant", "bee", "cow"]])
+@pytest.mark.parametrize("wrong", ["other", "zebra", ""])
+def test_labels_that_were_not_there_at_fit(names, wrong):
+    X, labels, _ = problem_for("logistic" if len(names) == 2 else "softmax")
+    words = np.array(names, dtype=object)[labels]
+    model = pickle.loads(pickle.dumps(LangevinLogistic(**OPTIONS).fit(X, words)))
+    unseen = words.copy()
+    unseen[5] = wrong
+    with pytest.raises((ValueError, RowsChanged)):
+        model.attach(X, unseen)
+    swapped = words.copy()
+    swapped[5] = next(n for n in names if n != words[5])
+    with pytest.raises(RowsChanged, match="position 5"):
+        model.attach(X, swapped)
+    model.attach(X, words)
+
+
+@pytest.mark.parametrize("kind", [LangevinLogistic, LangevinHuber])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"alpha": 0.0}, "alpha must be a finite number > 0, got alpha=0.0.*without a penalty"),
+        ({"alpha": -1.0}, "alpha must be a finite number > 0, got alpha=-1.0"),
+        ({"alpha": np.nan}, "alpha must be"),
+        ({"n_auxiliary_runs": 0}, "n_auxiliary_runs must be an integer >= 1"),
+        ({"n_auxiliary_runs": 2.5}, "n_auxiliary_runs must be an integer >= 1"),
+        ({"noise": 0.0}, "Without learning noise"),
+        ({"n_steps": 0}, "n_steps must be"),
+        ({"step_size": 1e6}, "step_size must be < 2/L"),
+        (
+            {"batch_size": 25},
+            "batch_size must be at most the number of rows, 24, got batch_size=25",
+        ),
+        ({"batch_size": 0}, "batch_size must be an integer >= 1"),
+        ({"fit_intercept": 1.5}, "fit_intercept must be True or False"),
+        ({"random_state": -1}, "random_state must be"),
+    ],
+)
+def test_bad_parameters(kind, options, words):
+    X, y, _ = problem_for("logistic")
+    model = kind(**OPTIONS).fit(X, y)
+    before, theta = model.get_params(), model.coef_
+    with pytest.raises(ValueError, match=words):
+        clone(model).set_params(**options).fit(X, y)
+    with pytest.raises(ValueError, match=words):
+        model.set_params(**options).fit(X, y)
+    np.testing.assert_array_equal(model.set_params(**before).coef_, theta)
+
+
+@pytest.mark.parametrize("threshold", [0.0, -1.0, np.inf, "one"])
+def test_bad_thresholds(threshold):
+    X, y, _ = problem_for("huber")
+    with pytest.raises(ValueError, match="threshold must be"):
+        LangevinHuber(threshold=threshold, **OPTIONS).fit(X, y)
+
+
+def test_one_class_only():
+    X, _, _ = problem_for("logistic")
+    with pytest.raises(ValueError, match="y must have at least 2 classes, got n_classes=1"):
+        LangevinLogistic().fit(X, np.zeros(24, dtype=int))
+
+
+def test_numbers_are_no_classes():
+    X, y, _ = problem_for("huber")
+    with pytest.raises(ValueError, match="Unknown label type"):
+        LangevinLogistic().fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["logistic", "huber"])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"accountant": "exact"}, "accountant"),
+        ({"accountant": Exact()}, "accountant"),
+        ({"accountant": Theorem(group="joint")}, "group must be 'sum'"),
+        ({"accountant": Theorem(strong_convexity="retained")}, "strong_convexity must be 'alpha'"),
+        ({"validation": problem_for("logistic")[:2]}, "validation must be None"),
+        ({"epsilon": 0.0}, "epsilon must be"),
+        ({"delta": 1.0}, "delta must be"),
+        ({"n_unlearn_steps": 0}, "n_unlearn_steps must be"),
+    ],
+)
+def test_what_other_losses_than_ridge_cannot_have(name, options, words):
+    X, y, _ = problem_for(name)
+    model = (LangevinLogistic if name == "logistic" else LangevinHuber)(**OPTIONS).fit(X, y)
+    before = pickle.dumps(model)
+    for call in (
+        lambda: model.unlearn([3, 4], **options),
+        lambda: model.quote([[3, 4]], **options),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+    if "group" not in words:
+        with pytest.raises(ValueError, match=words):
+            model.quote(**options)
+    assert pickle.dumps(model) == before
+
+
+def test_dask_collections():
+    da = pytest.importorskip("dask.array")
+    X, y, _ = problem_for("logistic")
+    lazy = da.from_array(X, chunks=(8, 3)), da.from_array(y, chunks=8)
+    with pytest.raises(ValueError, match="X and y must be in memory"):
+        LangevinLogistic(**OPTIONS).fit(*lazy)
+    with pytest.raises(ValueError, match="X and y must be in memory"):
+        LangevinHuber(**OPTIONS).fit(X, lazy[1])
+
+
+@pytest.mark.parametrize("name", ["logistic", "softmax", "huber"])
+def test_dask_collections_attached_later(name):
+    da = pytest.importorskip("dask.array")
+    X, y, _ = problem_for(name)
+    kind = LangevinHuber if name == "huber" else LangevinLogistic
+    model = pickle.loads(pickle.dumps(kind(**OPTIONS).fit(X, y)))
+    with pytest.raises(ValueError, match="X and y must be in memory"):
+        model.attach(da.from_array(X, chunks=(8, 3)), da.from_array(y, chunks=8))
+    model.attach(X, y).quote([3])
+
+
+def test_names_of_rows_and_subjects():
+    pd = pytest.importorskip("pandas")
+    X, y, _ = problem_for("softmax")
+    frame = pd.DataFrame(X, index=[f"r{i}" for i in range(24)], columns=["a", "b", "c"])
+    model = LangevinLogistic(**OPTIONS).fit(frame, y, subjects=np.arange(24) // 4)
+    assert model.unlearn(ids="r7", keep_empty_classes=True).rows == (7,)
+    assert model.unlearn(subject=3, keep_empty_classes=True).rows == (12, 13, 14, 15)
+
+
+def test_single_precision_rows():
+    X, y, _ = problem_for("logistic")
+    model = LangevinLogistic(random_state=0, **OPTIONS).fit(X.astype(np.float32), y)
+    double = LangevinLogistic(random_state=0, **OPTIONS).fit(X.astype(np.float32).astype(float), y)
+    np.testing.assert_allclose(model.coef_, double.coef_, rtol=1e-12)
+    np.testing.assert_allclose(model.quote().noise, double.quote().noise, rtol=1e-10)
+    model.verify(model.unlearn(3, keep_empty_classes=True))
+
+
+@pytest.mark.parametrize("base", [SmoothClassifier, SmoothRegressor])
+def test_a_loss_has_to_be_given(base):
+    X, y, _ = problem_for("logistic")
+    with pytest.raises(NotImplementedError):
+        base(**OPTIONS).fit(X, y)
+
+
+def test_a_loss_of_ones_own():
+    class Hinge(SmoothClassifier):
+        def make_loss(self, n_outputs):
+            return SquaredHinge()
+
+    X, y, _ = problem_for("logistic")
+    model = Hinge(n_steps=300, noise=0.01).fit(X, y)
+    assert model.score(X, y) > 0.8
+    assert not hasattr(model, "predict_proba")
+    assert model.unlearn(3, keep_empty_classes=True).accountant["loss"]["name"] == "squared hinge"
