@@ -73,8 +73,8 @@ class RidgeRuns:
         object.__setattr__(self, "_chain", chain)
         if not isinstance(chain.problem, RidgeProblem):
             raise ValueError(
-                "model must be ridge with batch_size=None, got mini-batches or another loss. For other "
-                "losses there is SmoothRuns."
+                "model must be ridge with batch_size=None, got mini-batches or another loss. For "
+                "other losses there is SmoothRuns."
             )
         if len(chain.schedule.segments) != 1 or not chain.problem.source.live.all():
             raise ValueError(
