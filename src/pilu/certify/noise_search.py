@@ -115,9 +115,11 @@ class NoiseSearch:
             low, high, step = high, high + step, min(4 * step, 1.0)
             if high > LARGEST_LOG_NOISE:
                 raise ArithmeticError("no noise was found to suffice; please report this.")
+        if low == high:  # none at all, or the least that is worth adding: no need to walk there
+            for least in (-math.inf, floor):
+                if self._excess(least) <= 0:
+                    return least
         while low == high or self._excess(low) <= 0:
-            if low <= floor:  # under the floor noise is pointless; perhaps none is needed
-                return -math.inf if self._excess(-math.inf) <= 0 else floor
             low, high, step = max(low - step, floor), low, min(4 * step, 1.0)
         root = safe_root(self._excess, low, high, tolerance=_NOISE_TOLERANCE)
         h = 1e-4
