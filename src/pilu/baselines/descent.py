@@ -30,7 +30,7 @@ from pilu.baselines.ball import (
     visible_noise,
 )
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
-from pilu.certify.sensitivities import contraction_between
+from pilu.laws.contraction import contraction_between
 from pilu.laws.forecast import Predictions
 
 __all__ = ["DescentToDelete", "distance_bound"]

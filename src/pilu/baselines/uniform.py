@@ -34,9 +34,9 @@ from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.baselines.langevin import forecast_after
 from pilu.certify.accountant import Target
 from pilu.certify.floor import noise_floor
-from pilu.certify.sensitivities import contraction_between
 from pilu.certify.theorem import Theorem
 from pilu.dynamics.schedule import Schedule, Segment
+from pilu.laws.contraction import contraction_between
 
 __all__ = ["UniformLangevin", "any_row_noise", "worst_row_noise"]
 

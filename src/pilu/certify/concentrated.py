@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from pilu._checks import complaint
 from pilu.certify.accountant import Request
-from pilu.certify.sensitivities import ROUNDING
 from pilu.laws.concentrated import ConcentratedLaw
+from pilu.laws.contraction import ROUNDING
 
 __all__ = ["ConcentratedSensitivities"]
 

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from pilu.certify.accountant import Request
 from pilu.certify.sensitivities import (
-    ROUNDING,
-    contraction_between,
     gaussian_norm_bound,
     joint_norm_bounds,
 )
+from pilu.laws.contraction import ROUNDING, contraction_between
 from pilu.laws.cyclic import CyclicLaw, VisitLaw
 
 __all__ = ["CyclicSensitivities"]

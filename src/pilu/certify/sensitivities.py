@@ -13,20 +13,17 @@ from scipy.special import ndtri
 
 from pilu.accounting.quantiles import noncentral_chi_upper_quantile
 from pilu.certify.accountant import Request
+from pilu.laws.contraction import ROUNDING, contraction_between
 from pilu.laws.iterates import IterateLaw
 
 __all__ = [
-    "ROUNDING",
     "RidgeSensitivities",
     "Sensitivities",
-    "contraction_between",
     "gaussian_norm_bound",
     "joint_norm_bounds",
 ]
 
 Array = NDArray[np.float64]
-
-ROUNDING = 1e-12  # relative allowance for the floating-point error of residual means and variances
 
 
 class Sensitivities(Protocol):
@@ -116,12 +113,6 @@ class RidgeSensitivities:
         spectrum = self.law.spectrum
         m = spectrum.alpha if strong_convexity == "alpha" else spectrum.smallest_without(rows.X)
         return contraction_between(m, spectrum.largest, self.law.step_size)
-
-
-def contraction_between(smallest: float, largest: float, step_size: float) -> float:
-    """c of steps on curvatures between `smallest` and `largest`, rounded up."""
-    low, high = 1.0 - step_size * smallest, step_size * largest * (1 + ROUNDING) - 1.0
-    return min(max(abs(low), high) + 2.0**-52, 1.0)
 
 
 def joint_norm_bounds(

@@ -21,8 +21,9 @@ from pilu.accounting.shifted import (
 from pilu.certify.accountant import Calibration, Law, Progress, Request, Target
 from pilu.certify.concentrated import ConcentratedSensitivities
 from pilu.certify.cyclic import CyclicSensitivities
-from pilu.certify.sensitivities import ROUNDING, RidgeSensitivities, Sensitivities
+from pilu.certify.sensitivities import RidgeSensitivities, Sensitivities
 from pilu.laws.concentrated import ConcentratedLaw
+from pilu.laws.contraction import ROUNDING
 from pilu.laws.cyclic import CyclicLaw
 
 __all__ = ["Theorem"]

@@ -79,6 +79,16 @@ class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[mis
     def _encoder(self) -> Any:
         return OneHotTargets(self.classes_)
 
+    @property
+    def coef_(self) -> Array:
+        """Coefficients of every score, without the intercept."""
+        return np.array(self._theta[: self.n_features_in_].T)
+
+    @property
+    def intercept_(self) -> Array:
+        """The constant column's coefficients, zeros without one."""
+        return self._intercepts
+
     def _check_classes(self) -> None:
         if len(self.classes_) < 2:
             raise ValueError(

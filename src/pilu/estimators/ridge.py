@@ -124,16 +124,6 @@ class LangevinRidgeClassifier(LangevinClassification, LangevinRidgeBase):
         self._class_counts = learned.target_sums
         return learned
 
-    @property
-    def coef_(self) -> Array:
-        """Coefficients of every class, without the intercept."""
-        return np.array(self._theta[: self.n_features_in_].T)
-
-    @property
-    def intercept_(self) -> Array:
-        """The constant column's coefficients, zeros without one."""
-        return self._intercepts
-
     def decision_function(self, X: Any) -> Array:
         """Fitted one-hot targets; for two classes, the second's minus the first's."""
         scores = self._scores(X)

@@ -118,16 +118,6 @@ class SmoothClassifier(_Smooth, LangevinClassification):
             return targets
         return np.hstack([targets < 0, targets > 0]).astype(np.float64)
 
-    @property
-    def coef_(self) -> Array:
-        """Coefficients of every score, without the intercept."""
-        return np.array(self._theta[: self.n_features_in_].T)
-
-    @property
-    def intercept_(self) -> Array:
-        """The constant column's coefficients, zeros without one."""
-        return self._intercepts
-
     def decision_function(self, X: Any) -> Array:
         """Scores: of the second of two classes, or of every class."""
         scores = self._scores(X)

@@ -24,6 +24,7 @@ from pilu._progress import progress_bar
 from pilu.dynamics.entropy import SimulatedGaussian
 from pilu.dynamics.schedule import Schedule
 from pilu.dynamics.smooth import smooth_iterates
+from pilu.laws.contraction import contraction_between
 from pilu.losses.problem import SmoothProblem
 
 __all__ = ["AuxiliaryRuns", "ConcentratedLaw"]
@@ -73,9 +74,7 @@ class ConcentratedLaw:
     @property
     def contraction(self) -> float:
         """c of every step, whichever rows are left; above it by rounding."""
-        eta = self.step_size
-        low, high = 1.0 - eta * self.alpha, eta * self.problem.largest * (1 + 1e-12) - 1.0
-        return min(max(abs(low), high) + 2.0**-52, 1.0)
+        return contraction_between(self.alpha, self.problem.largest, self.step_size)
 
     @cached_property
     def spreads(self) -> Array:
@@ -100,8 +99,7 @@ class ConcentratedLaw:
 
     def n_visits(self, rows: Rows) -> int:
         """Visits of all the rows' batches, counted for each row."""
-        M, N = self.problem.n_batches, self.schedule.n_steps
-        return int(np.sum(-((self.problem.batch_of(rows) - N) // M)))
+        return self.problem.n_visits(rows, self.schedule.n_steps)
 
     @cached_property
     def n_visits_of_all(self) -> int:

@@ -111,8 +111,7 @@ class CyclicLaw:
 
     def n_visits(self, rows: Rows) -> int:
         """Visits of all the rows' batches, counted for each row."""
-        M, N = self.problem.n_batches, self.schedule.n_steps
-        return int(np.sum(-((self.problem.batch_of(rows) - N) // M)))
+        return self.problem.n_visits(rows, self.schedule.n_steps)
 
     def prepare(self) -> None:
         """The pass over all steps that every later question needs."""

@@ -115,6 +115,10 @@ class BatchedProblem:
         """The steps, of the first `n_steps`, at which batch t has its turn."""
         return np.arange(t, n_steps, self.n_batches)
 
+    def n_visits(self, rows: NDArray[np.intp], n_steps: int) -> int:
+        """Turns of all the rows' batches in the first `n_steps`, counted for each row."""
+        return int(np.sum(-((self.batch_of(rows) - n_steps) // self.n_batches)))
+
     def batch(self, rows: NDArray[np.intp]) -> Batch:
         """Rows by their positions, not checked against their digests."""
         features, targets = self.source.raw(rows, check=False)
