@@ -27,7 +27,7 @@ def test_examples_on_sizes_run():
 
 def test_a_loss_of_ones_own():
     text = (README.parent / "docs" / "losses.md").read_text()
-    (block,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    block, shown = re.findall(r"```python\n(.*?)```", text, re.S)
     loss = block[block.index("@dataclass") : block.index("rng =")]
     assert loss.count("\n") < 40
     names: dict[str, object] = {"__name__": "losses_page"}
@@ -35,6 +35,7 @@ def test_a_loss_of_ones_own():
     certificate = names["certificate"]
     assert certificate.epsilon <= 1.0
     assert certificate.accountant["loss"]["name"] == "squared hinge"
+    exec(compile(shown, "losses.md", "exec"), {})
 
 
 def test_commands_are_named():

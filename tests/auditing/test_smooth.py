@@ -27,8 +27,7 @@ def world(loss):
 
 def audited(runs, distinguisher="logistic"):
     return audit(
-        runs.unlearned(RUNS, seed=1),
-        runs.retrained(RUNS, seed=2),
+        *runs.draw(RUNS, seed=1),
         delta=DELTA,
         seed=3,
         distinguisher=distinguisher,
@@ -68,10 +67,19 @@ def test_runs_are_those_of_the_estimator():
         left = chain.problem.without(np.array([7]), None, None)
         moved = chain.forgetting(left, Segment(STEPS, 0.3), SeededGaussian(seed, 9))
         ones.append(moved.theta.ravel())
-    ones, many = np.array(ones), runs.unlearned(3_000, seed=0)
+    ones, many = np.array(ones), runs.draw(3_000, seed=0)[0]
     spread = many.std(axis=0)
     assert np.all(np.abs(ones.mean(axis=0) - many.mean(axis=0)) < 5 * spread / np.sqrt(300))
     assert np.all(np.abs(ones.std(axis=0) / spread - 1) < 0.25)
+
+
+def test_one_run_at_a_time():
+    """As `RidgeRuns` does it: functions of a seed."""
+    runs = SmoothRuns(world("logistic"), 7, noise=0.3, n_unlearn_steps=STEPS)
+    assert np.array_equal(runs.unlearned(5), runs.draw(1, seed=5)[0][0])
+    assert np.array_equal(runs.retrained(5), runs.draw(1, seed=5)[1][0])
+    found = audit(runs.unlearned, runs.retrained, delta=DELTA, seed=0, n_runs=40)
+    assert found.n_unlearned == 40
 
 
 def test_wrong_models():

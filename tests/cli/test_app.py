@@ -269,6 +269,8 @@ def test_what_is_quoted_is_what_is_done(fitted):
         ("quote store --all --subject p3", "either --subject or --all must be given"),
         ("quote store --subject p3 --subject nobody", "got unknown 'nobody'"),
         ("request store --subject nobody", "got unknown 'nobody'"),
+        ("unlearn store --subject p3 --subject p4", "subject must be given once, got 2"),
+        ("request store --subject p3 --subject p4", "subject must be given once, got 2"),
         ("unlearn store --subject p3 --table nothing.csv", "table must be a file"),
         ("unlearn store --subject p3 --method hope", "method must be"),
         ("unlearn store --subject p3 --delta 2", "delta must be"),

@@ -156,7 +156,7 @@ def test_the_command_line(path, kind, tmp_path, monkeypatch):
         ("--loss logistic --alpha -1", "alpha must be a finite number > 0"),
         ("--loss logistic --threshold 1", "threshold must come with --loss huber"),
         ("--loss logistic --scheduler local", "scheduler must be left out for the logistic loss"),
-        ("--loss huber --classify", "the target must be a number for the huber loss"),
+        ("--loss huber --classify", "the target must be a number, not a class, for the huber loss"),
     ],
 )
 def test_wrong_options(options, complaint, csv, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Gradients against a loop over rows, and the curvature bound against fifty digits."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import mpmath as mp
@@ -164,6 +165,47 @@ class TenfoldLogistic(Logistic):
     """Has no name of its own."""
 
 
+class Namesake(Logistic):
+    name = "logistic"
+
+
+@dataclass(frozen=True)
+class WithArray(Squared):
+    name = "with array"
+    weights: np.ndarray = None
+
+
+class Flat(Squared):
+    name = "flat"
+
+    def gradient(self, scores, targets):
+        return (scores - targets)[..., 0]
+
+
+class FirstOnly(Squared):
+    """Looks at one score of several."""
+
+    name = "first only"
+
+    def statistic(self, scores, targets):
+        return (scores - targets)[..., 0]
+
+    def largest_gradient(self, low, high, n_scores):
+        return np.maximum(np.abs(low), np.abs(high))
+
+
+class Careless(Logistic):
+    name = "careless"
+
+    def largest_gradient(self, low, high, n_scores):
+        return 0 * low
+
+
+class TooSmooth(Logistic):
+    name = "too smooth"
+    smoothness = 0.1
+
+
 class Unsmooth(Loss):
     name = "unsmooth"
     smoothness = float("nan")
@@ -176,7 +218,14 @@ class Unsmooth(Loss):
         (Softmax(), [[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]], "one-hot"),
         (Logistic(), [[5.0], [-5.0]], "one column of 1 and -1"),
         (Logistic(), [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]], "one column of 1 and -1"),
-        (TenfoldLogistic(), [[1.0], [-1.0]], "name must be TenfoldLogistic's own"),
+        (TenfoldLogistic(), [[1.0], [-1.0]], "name must be a text of TenfoldLogistic's own"),
+        (Namesake(), [[1.0], [-1.0]], "name must be a text of Namesake's own"),
+        (WithArray(np.ones(2)), [[1.0], [-1.0]], "options of the with array loss"),
+        (Flat(), [[1.0, 2.0], [0.0, 1.0]], r"gradient of the flat loss must be .* of shape"),
+        (FirstOnly(), [[1.0, 2.0], [0.0, 1.0]], "largest_gradient of the first only loss does not"),
+        (Careless(), [[1.0], [-1.0]], "largest_gradient of the careless loss does not hold"),
+        (TooSmooth(), [[1.0], [-1.0]], "smoothness of the too smooth loss does not hold"),
+        (Logistic, [[1.0], [-1.0]], "make_loss must return"),
         (Unsmooth(), [[1.0], [-1.0]], "smoothness must be"),
     ],
 )

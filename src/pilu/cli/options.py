@@ -21,10 +21,14 @@ __all__ = [
     "Subject",
     "TableNow",
     "bytes_of",
+    "only",
 ]
 
 Store = Annotated[Path, typer.Argument(help="The store, a folder made by `pilu fit`.")]
-Subject = Annotated[str, typer.Option(help="Whom to forget: a value of the subject column.")]
+Subject = Annotated[
+    list[str],
+    typer.Option(help="Whom to forget: a value of the subject column, or else of the id column."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, for machines.")]
 TableNow = Annotated[
     Path | None, typer.Option("--table", help="Where the table is now, if it was moved.")
@@ -58,3 +62,13 @@ def bytes_of(text: str) -> int:
     if match is None or float(match[1]) <= 0:
         raise ValueError(f"memory must be a size such as 2GB, got {text!r}.")
     return int(float(match[1]) * _UNITS[match[2]])
+
+
+def only(subjects: list[str]) -> str:
+    """The subject; several at once are refused, for one of them would be dropped unnoticed."""
+    if len(subjects) != 1:
+        raise ValueError(
+            f"subject must be given once, got {len(subjects)}. Queue people by `pilu request`, one "
+            "after the other, and forget them together by `pilu run`."
+        )
+    return subjects[0]

@@ -28,6 +28,7 @@ from pilu.cli.options import (
     Subject,
     TableNow,
     bytes_of,
+    only,
 )
 from pilu.exceptions import DoneWithTrouble
 
@@ -202,7 +203,7 @@ def unlearn(
         found = file.delivered_by(
             desk,
             desk.unlearn,
-            subject=subject,
+            subject=only(subject),
             epsilon=epsilon,
             delta=delta,
             n_unlearn_steps=steps,
@@ -223,7 +224,7 @@ def request(
 ) -> None:
     """Queue a person; `pilu run` forgets everybody who waits."""
     with opened(store) as desk:
-        desk.request(subject, None if due is None else due.date())
+        desk.request(only(subject), None if due is None else due.date())
         waiting = len(desk.pending())
     say({"pending": waiting}, f"Noted. {waiting} wait(s); `pilu run {store}` forgets.", as_json)
 

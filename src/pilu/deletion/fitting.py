@@ -120,8 +120,10 @@ def _model(loss: str, classify: bool, parameters: Mapping[str, Any]) -> Model:
     kinds |= {"logistic": "logistic", "huber": "huber"}
     check_choice("loss", loss, tuple(kinds))
     if loss != "squared" and classify != (loss == "logistic"):
-        expected = "a class (--classify)" if loss == "logistic" else "a number"
-        raise ValueError(f"the target must be {expected} for the {loss} loss.")
+        expected = "a class (--classify)" if loss == "logistic" else "a number, not a class,"
+        raise ValueError(
+            f"the target must be {expected} for the {loss} loss. Classes take --loss logistic."
+        )
     model = KINDS[kinds[loss]](**parameters)
     model._check_parameters()
     if model.batch_size is not None:

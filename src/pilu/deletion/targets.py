@@ -30,7 +30,7 @@ def encoded_targets(
     if y.dtype.kind not in "iufb":
         raise ValueError(
             f"{path}: the target must be numeric, got {y[:1].tolist()[0]!r}. For classes pass "
-            "--classify."
+            "--classify or --loss logistic."
         )
     numbers = as_numbers(f"{path}: the target", y)
     return numbers if numbers.ndim == 2 else numbers[:, None]

@@ -117,7 +117,8 @@ def _check_precision(theta: Array, step_size: float, segment: Segment) -> None:
     unit = float(np.spacing(np.max(np.abs(theta), initial=0.0)))
     if not np.isfinite(theta).all():
         raise NoiseBelowPrecision(
-            "the parameters overflowed. Scale the features or the targets down."
+            "the parameters overflowed. Scale the features or the targets down, or mend the "
+            "gradient of a loss of your own."
         )
     if one_step < _LEAST_ULPS * unit:
         raise NoiseBelowPrecision(

@@ -134,7 +134,7 @@ class LangevinBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
         )
         check_scale("noise", self.noise)
         if not (isinstance(self.step_size, str) and self.step_size == "auto"):
-            check_real("step_size", self.step_size, above=0.0)
+            check_real("step_size", self.step_size, above=0.0, remedy="step_size='auto' takes 1/L.")
         if self.batch_size is not None:
             check_integer(
                 "batch_size",

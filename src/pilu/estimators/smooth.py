@@ -89,7 +89,7 @@ class _Smooth(LangevinBase):
         if is_dask(X) or is_dask(y):
             raise ValueError(
                 "X and y must be in memory, or a memory map, for other losses than ridge, got a "
-                "dask collection: every step reads the rows again."
+                "dask collection: every step reads the rows again. Call .compute() on both."
             )
         return super()._validated(X, y)
 

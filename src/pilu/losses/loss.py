@@ -25,7 +25,7 @@ from scipy.special import expit, log_expit
 
 from pilu._checks import check_real
 
-__all__ = ["Huber", "Logistic", "Loss", "Softmax", "Squared", "check_loss"]
+__all__ = ["Huber", "Logistic", "Loss", "Softmax", "Squared"]
 
 Array = NDArray[np.float64]
 
@@ -68,17 +68,6 @@ class Loss:
     def describe(self) -> dict[str, Any]:
         """Name and options, as they stand in a certificate."""
         return {"name": self.name, **vars(self)}
-
-
-def check_loss(loss: Loss) -> None:
-    """Refuse a loss that does not say what a certificate needs."""
-    check_real("smoothness", loss.smoothness, above=0.0)
-    check_real("lipschitz", loss.lipschitz, above=0.0)
-    if "name" not in type(loss).__dict__:
-        raise ValueError(
-            f"name must be {type(loss).__name__}'s own, got {loss.name!r}: the certificate would "
-            "speak of another loss."
-        )
 
 
 @dataclass(frozen=True)

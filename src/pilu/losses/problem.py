@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.losses.loss import Loss, check_loss
+from pilu.losses.loss import Loss
+from pilu.losses.probe import check_loss, probe
 from pilu.ridge.batches import Batch, BatchedProblem
 from pilu.ridge.rows import RowSource
 from pilu.ridge.spectrum import check_room
@@ -47,6 +48,7 @@ class SmoothProblem(BatchedProblem):
         """
         check_loss(loss)
         problem, largest = cls(source, alpha, batch_size, n_outputs, np.inf, loss), 0.0
+        probe(loss, problem._first(problem.positions(0)[:64]).targets)
         for t in range(problem.n_batches):
             largest = max(largest, problem._largest_eigenvalue(problem.positions(t)))
         # alpha and the product are rounded: two units more

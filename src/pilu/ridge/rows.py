@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._checks import complaint
 from pilu.exceptions import RowsChanged, RowsNotAttached
 
 __all__ = ["RowSource", "digests_of"]
@@ -141,10 +140,9 @@ class RowSource:
         elif len(X) == n_live:
             source = replace(self, X=_Scattered(X, self.live), Y=_Scattered(Y, self.live))  # type: ignore[arg-type]
         else:
-            raise complaint(
-                "X",
-                f"all {self.n_rows} rows of the fit or the {n_live} not forgotten, in their order",
-                len(X),
+            raise ValueError(
+                f"X must have all {self.n_rows} rows of the fit or the {n_live} not forgotten, in "
+                f"their order, got {len(X)} rows."
             )
         for _ in source.blocks():
             pass
