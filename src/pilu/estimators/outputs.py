@@ -184,6 +184,6 @@ class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[mis
         if len(emptied):
             raise ValueError(
                 f"rows must leave at least one row of every class, got the last row(s) of class "
-                f"{emptied.tolist()[0]!r}. Its name would stay in classes_, where the certificate does "
-                "not cover it: refit without the class, or pass keep_empty_classes=True."
+                f"{emptied.tolist()[0]!r}. Its name would stay in classes_, where the certificate "
+                "does not cover it: refit without the class, or pass keep_empty_classes=True."
             )
