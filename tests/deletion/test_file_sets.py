@@ -130,6 +130,21 @@ def test_a_part_that_was_changed_is_refused(arrow_table, tmp_path):
     np.testing.assert_allclose(_learn_part(*learn)[0].gram[:4, :4], held.T @ held, rtol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["npz", "npy", "csv"])
+def test_parts_of_every_format(kind, npz, csv, rows, tmp_path):
+    """What a worker learns of a file is what the file holds."""
+    X, y = rows
+    path, columns = {"npz": npz, "csv": csv}.get(kind, tmp_path / "t.npy"), COLUMNS
+    if kind == "npy":
+        np.save(path, np.column_stack([X, y, np.arange(N)]))
+        columns = Columns(("4",), "5")
+    (part,) = open_table(path, columns).parts()
+    statistics, gathered = _learn_part(part, ("id", "subject"), None, 1, b"k" * 32, True)
+    np.testing.assert_allclose(statistics.gram[:4, :4], X.T @ X, rtol=1e-12)
+    np.testing.assert_allclose(statistics.cross[:4, 0], X.T @ y, rtol=1e-12)
+    assert gathered.n_noted == N
+
+
 def test_a_relative_path_is_that_of_the_client(arrow_table, tmp_path, monkeypatch):
     """Parts go to workers, who may stand in other folders."""
     monkeypatch.chdir(tmp_path)

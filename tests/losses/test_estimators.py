@@ -2,7 +2,9 @@
 
 import pickle
 
+import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -176,7 +178,6 @@ def test_what_other_losses_than_ridge_cannot_have(name, options, words):
 
 
 def test_dask_collections():
-    da = pytest.importorskip("dask.array")
     X, y, _ = problem_for("logistic")
     lazy = da.from_array(X, chunks=(8, 3)), da.from_array(y, chunks=8)
     with pytest.raises(ValueError, match="X and y must be in memory"):
@@ -187,7 +188,6 @@ def test_dask_collections():
 
 @pytest.mark.parametrize("name", ["logistic", "softmax", "huber"])
 def test_dask_collections_attached_later(name):
-    da = pytest.importorskip("dask.array")
     X, y, _ = problem_for(name)
     kind = LangevinHuber if name == "huber" else LangevinLogistic
     model = pickle.loads(pickle.dumps(kind(**OPTIONS).fit(X, y)))
@@ -197,7 +197,6 @@ def test_dask_collections_attached_later(name):
 
 
 def test_names_of_rows_and_subjects():
-    pd = pytest.importorskip("pandas")
     X, y, _ = problem_for("softmax")
     frame = pd.DataFrame(X, index=[f"r{i}" for i in range(24)], columns=["a", "b", "c"])
     model = LangevinLogistic(**OPTIONS).fit(frame, y, subjects=np.arange(24) // 4)

@@ -152,7 +152,7 @@ def _learn_part(
             yield batch.X, Y
 
     p = len(table.features) + fit_intercept
-    if table.n_rows < part.n_rows or not table.features == part.columns.features:
+    if table.n_rows < part.n_rows or table.features != part.columns.features:
         raise changed(part.path)
     statistics = Statistics.of_rows(rows(), p, n_outputs, fit_intercept=fit_intercept)
     if gathered.n_noted != part.n_rows:

@@ -2,6 +2,7 @@
 
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,8 @@ class _Numpy(Table):
 
     def parts(self) -> list[Part]:
         """The file."""
-        return [Part(self.path, self._columns, None, 0, self.n_rows)]
+        columns = replace(self._columns, features=self.features)  # a worker must find the same
+        return [Part(self.path, columns, None, 0, self.n_rows)]
 
     def names(self) -> Iterator[tuple[NDArray[np.intp], Names | None, Names | None]]:
         """Places, ids and subjects of all rows, without their values."""

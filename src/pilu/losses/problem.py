@@ -60,7 +60,7 @@ class SmoothProblem(BatchedProblem):
         With all its digits it would tell, beside the rows that are left, who was taken out. Up to
         1/L a step contracts by 1 - eta alpha, whatever L is.
         """
-        if step_size * self.largest <= 1.0:
+        if step_size * self.largest <= 1.0 + 2.0**-50:  # 1/L itself, rounding aside
             return replace(self, largest=1.0 / step_size)
         coarse = 2.0 ** (math.ceil(8 * math.log2(self.largest)) / 8)
         return replace(self, largest=coarse) if step_size * coarse < 2.0 else self
