@@ -21,7 +21,6 @@ from pilu.estimators.quoting import QuotingMixin
 from pilu.estimators.utility import Validation, langevin_record, redraw_record
 from pilu.exceptions import CertificateMismatch
 from pilu.laws.concentrated import AuxiliaryRuns
-from pilu.losses.problem import SmoothProblem
 from pilu.ridge.partitions import PartitionedRows, Partitions, is_dask
 from pilu.ridge.rows import RowSource
 
@@ -204,11 +203,6 @@ class ForgettingMixin(QuotingMixin):
 
     def _attached_partitions(self, partitions: Partitions) -> RowSource:
         source = self._fitted.source
-        if isinstance(self._fitted.chain.problem, SmoothProblem):
-            raise ValueError(
-                "X and y must be in memory, or a memory map, for other losses than ridge, got a "
-                "dask collection: every step reads the rows again."
-            )
         validate_data(self, partitions.like, reset=False, skip_check_array=True)
         reading = partitions.reading(self._encoder(), self._theta.shape[1])
         (sizes, index), numbers = partitions.rows(), np.flatnonzero(source.live)

@@ -15,7 +15,7 @@ from pilu.estimators.utility import Validation
 from pilu.laws.concentrated import AuxiliaryRuns
 from pilu.losses.loss import Huber, Logistic, Loss, Softmax
 from pilu.losses.problem import SmoothProblem
-from pilu.ridge.partitions import is_dask
+from pilu.ridge.partitions import Partitions, is_dask
 from pilu.ridge.rows import RowSource
 
 __all__ = ["LangevinHuber", "LangevinLogistic", "SmoothClassifier", "SmoothRegressor"]
@@ -87,11 +87,11 @@ class _Smooth(LangevinBase):
 
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         if is_dask(X) or is_dask(y):
-            raise ValueError(
-                "X and y must be in memory, or a memory map, for other losses than ridge, got a "
-                "dask collection: every step reads the rows again. Call .compute() on both."
-            )
+            raise _refusal_of_dask()
         return super()._validated(X, y)
+
+    def _attached_partitions(self, partitions: Partitions) -> RowSource:
+        raise _refusal_of_dask()
 
     def _checked_validation(self, pair: Any, name: str = "validation") -> Validation | None:
         if pair is not None:
@@ -100,6 +100,13 @@ class _Smooth(LangevinBase):
                 "has no closed form. Score a copy of the model before and after."
             )
         return None
+
+
+def _refusal_of_dask() -> ValueError:
+    return ValueError(
+        "X and y must be in memory, or a memory map, for other losses than ridge, got a dask "
+        "collection: every step reads the rows again. Call .compute() on both."
+    )
 
 
 class SmoothClassifier(_Smooth, LangevinClassification):
