@@ -2,6 +2,7 @@
 
 import os
 import time
+from functools import partial
 
 import pytest
 
@@ -32,6 +33,44 @@ def test_a_failure_is_raised_and_the_next_run_works(n_jobs, bad):
     with pytest.raises(ArithmeticError, match="no root of -1"):
         list(shared_out(square, values, n_jobs))
     assert len(list(shared_out(square, [(1,)] * 5, n_jobs))) == 5
+
+
+class SlowToPack:
+    """It remembers what it was asked, as a law does its profiles; pickling it takes a while."""
+
+    def __init__(self):
+        self.parts = [LongWay() for _ in range(3)]
+
+    def times_six(self, value):
+        time.sleep(0.01)
+        setattr(self, f"asked_{value}", True)
+        return 6 * value, os.getpid()
+
+
+class LongWay:
+    def __reduce__(self):
+        time.sleep(0.02)
+        return LongWay, ()
+
+
+def test_work_that_remembers_is_not_sent_while_it_is_done_here():
+    # Failed once in a blue moon: the pool's thread met a dictionary that had just grown.
+    found = list(shared_out(SlowToPack().times_six, ((i,) for i in range(40)), 2))
+    assert [value for value, _ in found] == [6 * i for i in range(40)]
+    assert len({worker for _, worker in found}) == 2
+
+
+def counted(seen, value):
+    seen.append(value)
+    time.sleep(0.01)
+    return len(seen), os.getpid()
+
+
+def test_a_helper_opens_the_work_once_and_keeps_it():
+    found = list(shared_out(partial(counted, []), ((i,) for i in range(40)), 2))
+    for worker in {worker for _, worker in found}:
+        counts = [count for count, by in found if by == worker]
+        assert counts == list(range(1, len(counts) + 1))
 
 
 def test_a_failing_source_is_not_swallowed():

@@ -1,12 +1,14 @@
 """Work shared with helper processes, in order, the calling process doing its part."""
 
+import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
-from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky import get_reusable_executor, wrap_non_picklable_objects
 from numpy.typing import NDArray
 
 __all__ = ["packed", "shared_out"]
@@ -22,17 +24,23 @@ _ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_T
 def shared_out(
     work: Callable[..., Result], pieces: Iterable[tuple[Any, ...]], n_jobs: int
 ) -> Iterator[Result]:
-    """work(*piece) for every piece, in order, by n_jobs processes of which this is one."""
+    """work(*piece) for every piece, in order, by n_jobs processes of which this is one.
+
+    What all pieces need is bound to the work: a helper receives it as it is now and keeps it.
+    """
     helpers = n_jobs - 1
     if helpers < 1:
         yield from (work(*piece) for piece in pieces)
         return
     pool = get_reusable_executor(max_workers=helpers, timeout=_IDLE_SECONDS, env=_ONE_CORE)
+    # Pieces are pickled by a thread of the pool's, which must not meet the work while it is done
+    # here: laws remember what they have computed.
+    sealed = pickle.dumps(wrap_non_picklable_objects(work, keep_wrapper=False))
     waiting: deque[Future[Result]] = deque()
     try:
         for piece in pieces:
             if sum(not future.done() for future in waiting) < _QUEUED * helpers:
-                waiting.append(pool.submit(work, *piece))
+                waiting.append(pool.submit(_performed, sealed, piece))
             else:
                 done: Future[Result] = Future()
                 done.set_result(work(*piece))
@@ -44,6 +52,16 @@ def shared_out(
     finally:  # after a failure or an interrupt nobody wants the rest
         for future in waiting:
             future.cancel()
+
+
+def _performed(sealed: bytes, piece: tuple[Any, ...]) -> Any:
+    return _opened(sealed)(*piece)
+
+
+@lru_cache(maxsize=1)  # with what the work has learned from earlier pieces
+def _opened(sealed: bytes) -> Callable[..., Any]:
+    work: Callable[..., Any] = pickle.loads(sealed)
+    return work
 
 
 def packed(sizes: NDArray[np.intp], most: int) -> Iterator[tuple[slice, slice]]:

@@ -1,5 +1,7 @@
 """Laws of iterates and residuals over several segments, against dense propagation."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -36,3 +38,30 @@ def test_residual_laws(shape, zero_start, rng):
     np.testing.assert_allclose(
         variances[[0, 12, 16, 19]], 2 * step_size * np.array([0.09, 2.25, 0, 0.49])
     )
+
+
+class AskedWhenPickled(Schedule):
+    """Stands for the other thread: while the law is pickled, it is asked for what it keeps."""
+
+    def __reduce__(self):
+        for law in ASKED:
+            law.mean_bounds, law.mean_profile(0)
+        return Schedule, (self.segments,)
+
+
+ASKED = []
+
+
+@pytest.mark.parametrize("profiles_before", [True, False])
+def test_a_law_is_sent_while_another_thread_asks_it(profiles_before, rng, monkeypatch):
+    X, Y = rng.normal(size=(25, 4)), rng.normal(size=(25, 3))
+    problem = RidgeProblem.fit(RowSource.observe(X, Y, fit_intercept=False), 0.05, 3)
+    schedule = AskedWhenPickled(tuple(Segment(*s) for s in SEGMENTS))
+    step_size, start = 1.0 / problem.spectrum.largest, rng.normal(size=(4, 3))
+    law = IterateLaw(problem.spectrum, step_size, schedule, start)
+    monkeypatch.setitem(globals(), "ASKED", [law])
+    if profiles_before:
+        law.mean_profile(1)
+    sent = pickle.loads(pickle.dumps(law))
+    Z = law.coordinates(X)
+    np.testing.assert_array_equal(sent.residual_mean_norms(Z, Y), law.residual_mean_norms(Z, Y))

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -107,17 +107,17 @@ class Exact:
         A block comes with the sizes of its groups, which stand in it one after the other. They go
         to as many processes as `joblib.parallel_config` allows, in small pieces.
         """
-        floor, bare = noise_floor(law), law.without_basis()
+        calibrate = partial(self._calibrate_piece, law.without_basis(), target, noise_floor(law))
 
         def pieces() -> Iterator[tuple[Any, ...]]:
             for block, sizes in blocks:
                 with _one_thread():  # the other cores are with the pieces
                     Z = law.coordinates(block.X)
                 for groups, rows in packed(sizes, _PIECE):
-                    yield bare, Z[rows], block.Y[rows], sizes[groups], target, floor
+                    yield Z[rows], block.Y[rows], sizes[groups]
 
         found = []
-        for piece in shared_out(self._calibrate_piece, pieces(), effective_n_jobs(None)):
+        for piece in shared_out(calibrate, pieces(), effective_n_jobs(None)):
             found.append(piece)
             progress(len(piece))
         noise, epsilon = np.concatenate(found).T
@@ -139,11 +139,11 @@ class Exact:
     def _calibrate_piece(
         self,
         law: IterateLaw,
+        target: Target,
+        floor: float,
         Z: Array,
         Y: Array,
         sizes: NDArray[np.intp],
-        target: Target,
-        floor: float,
     ) -> Array:
         found, spaces, ends = [], [0, 0], np.cumsum(sizes)
         with _one_thread():

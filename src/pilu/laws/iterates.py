@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,6 +183,13 @@ class IterateLaw:
         for known in ("start_coordinates", "gradient_norms"):
             law.__dict__[known] = getattr(self, known)
         return law
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy, without the one that grows: on a cluster's worker one thread may send the law to
+        # another worker while a second one fills its caches.
+        state = self.__dict__.copy()
+        state.pop("_profiles", None)
+        return state
 
     def residual_variances(self, Z: Array) -> Array:
         """v_k of rows with coordinates Z, for all k: (n x N)."""
