@@ -1,5 +1,6 @@
 """Stores of other losses than ridge, against the estimators in memory."""
 
+import csv as csv_files
 import json
 
 import numpy as np
@@ -136,16 +137,42 @@ def test_the_command_line(path, kind, tmp_path, monkeypatch):
     loss = ["--loss", "huber", "--threshold", "0.7"] if kind == "huber" else ["--loss", "logistic"]
     run = CliRunner().invoke
     line = f"fit {path} --target y --id row_id --subject person --out s --json".split()
-    found = run(app, [*line, *loss, "--learning-steps", "50"])
+    found = run(app, [*line, *loss, "--learning-steps", "50", "--auxiliary-runs", "8"])
     assert found.exit_code == 0, found.output
     assert json.loads(found.output)["loss"]["name"] == kind
     asked = ["unlearn", "s", "--subject", "person number 3", "--steps", "5"]
-    assert run(app, asked).exit_code == 0
+    done = run(app, [*asked, "--json"])
+    assert done.exit_code == 0
+    assert json.loads(done.output)["accountant"]["auxiliary_runs"] == 8
     assert run(app, ["verify", "s", "--table", str(path)]).exit_code == 0
     assert run(app, ["quote", "s", "--all"]).exit_code == 0
     assert run(app, ["report", "s", "--out", "r.html"]).exit_code == 0
     words = "Huber regression" if kind == "huber" else "logistic regression"
     assert f"Model: {words} from" in (tmp_path / "r.html").read_text()
+
+
+def test_probabilities_of_classes_by_the_command_line(desk, path, kind, rows, tmp_path):
+    store, out = tmp_path / "store", tmp_path / "predicted.csv"
+    line = ["predict", str(store), "--rows", str(path), "--out", str(out), "--probabilities"]
+    found = CliRunner().invoke(app, line)
+    if kind == "huber":
+        assert found.exit_code == 2
+        assert "only a store of the logistic loss has them" in " ".join(found.output.split())
+        assert not out.exists()
+        return
+    assert found.exit_code == 0, found.output
+    with out.open(newline="") as file:
+        lines = list(csv_files.DictReader(file))
+    model = desk.store.read().model
+    scores = rows[0] @ model.coef_.T + model.intercept_
+    if kind == "logistic":
+        scores = np.column_stack([np.zeros(N), scores])
+    weights = np.exp(scores)
+    likely = weights / weights.sum(axis=1, keepdims=True)
+    for c, name in enumerate(model.classes_):
+        column = [float(line[f"probability of {name}"]) for line in lines]
+        np.testing.assert_allclose(column, likely[:, c], rtol=1e-11)
+    assert [line["y"] for line in lines] == model.classes_[scores.argmax(axis=1)].tolist()
 
 
 @pytest.mark.parametrize(
@@ -155,6 +182,8 @@ def test_the_command_line(path, kind, tmp_path, monkeypatch):
         ("--loss logistic --alpha 0", "alpha must be a finite number > 0"),
         ("--loss logistic --alpha -1", "alpha must be a finite number > 0"),
         ("--loss logistic --threshold 1", "threshold must come with --loss huber"),
+        ("--auxiliary-runs 8", "auxiliary-runs must come with --loss logistic or huber"),
+        ("--loss logistic --auxiliary-runs 0", "auxiliary-runs must be an integer >= 1, got"),
         ("--loss logistic --scheduler local", "scheduler must be left out for the logistic loss"),
         ("--loss huber --classify", "the target must be a number, not a class, for the huber loss"),
     ],

@@ -22,6 +22,12 @@ BUDGET_SPENT = 3  # nothing was changed either
 WITH_TROUBLE = 4  # it is done, and something after it failed
 INTERRUPTED = 130
 
+_AS_TYPED = {
+    "n_unlearn_steps": "steps",
+    "n_steps": "learning-steps",
+    "n_auxiliary_runs": "auxiliary-runs",
+}
+
 
 def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
     """Turn pilu's own errors into one line on stderr; `--debug` before the command shows all."""
@@ -50,7 +56,7 @@ def _in_words(error: Exception) -> str:
 
 def _as_typed(message: str) -> str:
     """Arguments under the names that they have on the command line."""
-    for name, option in (("n_unlearn_steps", "steps"), ("n_steps", "learning-steps")):
+    for name, option in _AS_TYPED.items():
         message = message.replace(name, option)
     return message
 

@@ -195,6 +195,9 @@ def predict(
     store: Store,
     rows: Annotated[Path, typer.Option(help="A table with the features of the fit.")],
     out: Out,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="And how likely each class is (logistic).")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Predictions for new rows, as CSV."""
@@ -202,7 +205,7 @@ def predict(
 
     with opened(store) as desk:
         check_output("out", out, store, inputs=(rows, desk.table()))
-        n = predict_table(desk.store.read(), rows, out)
+        n = predict_table(desk.store.read(), rows, out, probabilities=probabilities)
     say({"out": str(out), "n_rows": n}, f"{out}: {n:,} predictions", as_json)
 
 

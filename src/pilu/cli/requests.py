@@ -57,6 +57,9 @@ def fit(
     threshold: Annotated[
         float | None, typer.Option(help="Of the huber loss, where it becomes linear.")
     ] = None,
+    auxiliary_runs: Annotated[
+        int | None, typer.Option(help="Of other losses than squared, for bounds. Default: 32.")
+    ] = None,
     alpha: Annotated[
         float | None, typer.Option(help="Penalty. Default: 1e-4 for squared, else 1.")
     ] = None,
@@ -79,7 +82,17 @@ def fit(
     from pilu.deletion.desk import Desk
     from pilu.deletion.tables import Columns
 
-    chosen = {"alpha": alpha, "n_steps": learning_steps, "noise": noise, "threshold": threshold}
+    chosen = {
+        "alpha": alpha,
+        "n_steps": learning_steps,
+        "noise": noise,
+        "threshold": threshold,
+        "n_auxiliary_runs": auxiliary_runs,
+    }
+    if auxiliary_runs is not None and loss == "squared":
+        raise ValueError(
+            "auxiliary-runs must come with --loss logistic or huber, got --loss squared."
+        )
     if threshold is not None and loss != "huber":
         raise ValueError(f"threshold must come with --loss huber, got --loss {loss}.")
     classify = classify or loss == "logistic"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit, log_expit, log_softmax, softmax
 
 from pilu._checks import check_integer, check_real
 from pilu.dynamics.chain import Problem
@@ -197,9 +197,11 @@ class LangevinLogistic(SmoothClassifier):
         return np.column_stack([expit(-scores), expit(scores)])
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Their logarithms."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
+        """Their logarithms, of the smallest ones too."""
+        scores = self._scores(X)
+        if scores.shape[1] > 1:
+            return np.asarray(log_softmax(scores, axis=1))
+        return np.column_stack([log_expit(-scores), log_expit(scores)])
 
 
 class SmoothRegressor(_Smooth, LangevinRegression):
