@@ -66,3 +66,11 @@ def test_modules_stay_small():
         p.name: n for p in PACKAGE.rglob("*.py") if (n := len(p.read_text().splitlines())) > 400
     }
     assert not long
+
+
+def test_the_map_of_the_house_names_every_module():
+    told = (PACKAGE.parents[1] / "docs" / "design.md").read_text()
+    lines = {line.split("`")[1].strip("/"): line for line in told.splitlines() if line[:3] == "| `"}
+    for room in ROOMS:
+        modules = {path.stem for path in (PACKAGE / room).glob("*.py")} - {"__init__"}
+        assert not {name for name in modules if f"`{name}`" not in lines[room]}, room

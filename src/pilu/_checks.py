@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import os
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ __all__ = [
     "check_choice",
     "check_flag",
     "check_integer",
+    "check_memory",
     "check_probability",
     "check_real",
     "complaint",
+    "first_line",
 ]
 
 
@@ -22,6 +25,11 @@ def complaint(name: str, allowed: str, value: object, remedy: str = "") -> Value
     """The error for an argument out of its range, to be raised by the caller."""
     text = f"{name} must be {allowed}, got {name}={value!r}."
     return ValueError(f"{text} {remedy}" if remedy else text)
+
+
+def first_line(error: Exception) -> str:
+    """What went wrong, in one line."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def check_real(
@@ -88,3 +96,16 @@ def as_numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
     if array.dtype.kind not in "iuf":
         raise complaint(name, "a real number or an array of real numbers", value)
     return array.astype(np.float64)
+
+
+def check_memory(needed: float, what: str, remedy: str) -> None:
+    """Refuse what this machine cannot hold, before it is begun; `needed` in bytes."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        return
+    if needed > memory:
+        raise ValueError(
+            f"{what} would take {needed / 1e9:.0f} GB, and this machine has {memory / 1e9:.0f} GB. "
+            f"{remedy}"
+        )

@@ -1,4 +1,4 @@
-"""Numbers for people, to a few digits.
+"""Numbers to a few digits, for people and for records that should tell little.
 
 What is promised or spent is rounded up and what is left is rounded down: no reader may be told of
 a smaller epsilon than was certified.
@@ -7,9 +7,10 @@ a smaller epsilon than was certified.
 ('0.03334', '0.03333')
 """
 
+import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-__all__ = ["down", "near", "up"]
+__all__ = ["down", "near", "up", "up_to_grid"]
 
 _DIGITS = 4
 
@@ -27,6 +28,13 @@ def down(value: float, digits: int = _DIGITS) -> str:
 def near(value: float, digits: int = _DIGITS) -> str:
     """A number to a few digits."""
     return _short(value, digits, ROUND_HALF_EVEN)
+
+
+def up_to_grid(value: float, per_octave: int) -> float:
+    """The least power of 2^(1/per_octave) that is not below a number > 0, rounding aside."""
+    step = math.ceil(per_octave * math.log2(value) - 1e-9)
+    found = math.pow(2.0, step / per_octave)
+    return found if found >= value else math.pow(2.0, (step + 1) / per_octave)
 
 
 def _short(value: float, digits: int, rounding: str) -> str:

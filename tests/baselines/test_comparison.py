@@ -167,7 +167,7 @@ def test_what_users_hand_over(diabetes, digits):
 
 def test_the_last_rows_of_a_class_are_refused(digits):
     X, y = digits
-    with pytest.raises(ValueError, match="at least one row of every class, got all rows of class"):
+    with pytest.raises(ValueError, match="at least one row of every class, got the last"):
         pilu.compare(X, y, [np.flatnonzero(y == 3)], epsilon=1.0)
 
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pilu
-from pilu.accounting.coarse import CoarseCurve, decade_up, two_digits_up, up_to_grid
+from pilu._digits import up_to_grid
+from pilu.accounting.coarse import CoarseCurve, decade_up, two_digits_up
 from pilu.accounting.composition import Spent
 from pilu.accounting.curves import GaussianCurve
 from pilu.certify.certificate import Certificate
@@ -49,11 +50,28 @@ def test_the_next_point_of_the_grid(value, per_octave):
         assert value <= found <= value * 2 ** (1 / per_octave) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("k", range(-40, 41))
+def test_points_of_the_grid_and_their_neighbours(k):
+    point = 2.0 ** (k / 8)
+    for value in (math.nextafter(point, 0.0), point, math.nextafter(point, math.inf)):
+        assert value <= up_to_grid(value, 8) <= value * 2 ** (1 / 8) * (1 + 1e-9)
+    assert up_to_grid(point, 8) == point
+
+
 @pytest.mark.parametrize("error", [1e-15, 2e-15, 1.2345e-14, 9.99e-13, 1.0000000001e-15, 0.0])
 def test_two_digits_are_never_below(error):
     found = two_digits_up(error)
     assert error <= found <= 1.2 * error
     assert float(f"{found:.1e}") == found
+
+
+def test_what_a_given_noise_certifies_is_told_as_it_is(model):
+    for noise in (0.3, 3.0, 1e3):
+        exact, coarse = (
+            model.certified_epsilon(7, noise=noise, accountant=accountant, **OPTIONS)
+            for accountant in (pilu.Exact(), CoarseExact())
+        )
+        assert coarse == exact
 
 
 @pytest.mark.parametrize("group", [[3], [5, 6, 7]])

@@ -1,15 +1,19 @@
 """Several files as one table, against one file with the same rows."""
 
 import itertools
+import os
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from typer.testing import CliRunner
 
 from deletion.conftest import COLUMNS, N
-from pilu.deletion import fitting
+from pilu.cli.app import app
+from pilu.deletion import fitting, rewriting
+from pilu.deletion.arrow_tables import CsvTable
 from pilu.deletion.checking import check_receipt, check_store
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
@@ -191,3 +195,93 @@ def test_large_whole_numbers_of_several_files(arrow_table, tmp_path):
     pyarrow.parquet.write_table(target, tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"the target must be within 2\^53"):
         Desk.create(tmp_path / "x", tmp_path / "t.parquet", COLUMNS)
+
+
+# Files that are written
+
+
+@pytest.fixture
+def apart(arrow_table, tmp_path):
+    """Two folders with a file of the same name in each."""
+    for name, start in (("a", 0), ("b", 30)):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        pyarrow.csv.write_csv(arrow_table.slice(start, 30), tmp_path / "data" / name / "part.csv")
+    return tmp_path / "data" / "*" / "part.csv"
+
+
+@pytest.fixture
+def store_apart(apart, tmp_path):
+    with Desk.create(tmp_path / "apart", apart, COLUMNS, n_steps=50, noise=0.01) as made:
+        made.unlearn("person number 3", n_unlearn_steps=1)
+        yield made.store
+
+
+def lines_of(path):
+    return path.read_text().splitlines()[1:]
+
+
+def test_files_of_several_folders_are_rewritten_into_several(store_apart, apart, tmp_path):
+    moment, key, out = store_apart.read(), store_apart.key, tmp_path / "out"
+    assert rewrite_without_forgotten(moment, key, apart, out) == N - 3
+    assert [len(lines_of(out / name / "part.csv")) for name in "ab"] == [27, 30]
+    assert check_store(store_apart, table=out / "*" / "part.csv")
+    assert rewrite_without_forgotten(moment, key, apart, tmp_path / "data") == N - 3
+    assert [len(lines_of(tmp_path / "data" / name / "part.csv")) for name in "ab"] == [27, 30]
+
+
+def test_files_are_rewritten_together_or_not_at_all(store_apart, apart, tmp_path, monkeypatch):
+    before = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
+    write = rewriting._csv
+
+    def full(table, drop, out):
+        write(table, drop, out)
+        if table.parent.name == "b":
+            raise OSError(28, "No space left on device", str(out))
+
+    monkeypatch.setattr(rewriting, "_csv", full)
+    with pytest.raises(OSError, match="No space left"):
+        rewrite_without_forgotten(store_apart.read(), store_apart.key, apart, tmp_path / "data")
+    after = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
+    assert after == before
+
+
+@pytest.mark.parametrize("name", ["part-1", "part-9", "../data/part-0"])
+@pytest.mark.parametrize(
+    "line", ["quote many --all --out", "report many --out", "release many --out",
+             "predict many --rows people.parquet --out"],
+)  # fmt: skip
+def test_no_answer_is_written_among_the_files_of_a_table(
+    many, pattern, parquet, name, line, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    many.close()
+    before = sorted((p.name, p.read_bytes()) for p in (tmp_path / "data").iterdir())
+    out = f"data/{name}{pattern.suffix}"
+    found = CliRunner().invoke(app, [*line.split(), out])
+    assert found.exit_code == 2
+    assert "out must be another file than what is read" in " ".join(found.output.split())
+    assert sorted((p.name, p.read_bytes()) for p in (tmp_path / "data").iterdir()) == before
+
+
+def test_a_table_of_many_files_opens_few_of_them(arrow_table, tmp_path):
+    (tmp_path / "many").mkdir()
+    for k in range(N):
+        pyarrow.parquet.write_table(arrow_table.slice(k, 1), tmp_path / "many" / f"{k:02}.parquet")
+    before = len(os.listdir("/proc/self/fd"))
+    table = open_table(tmp_path / "many" / "*.parquet", COLUMNS)
+    assert table.n_rows == N
+    most = max(len(os.listdir("/proc/self/fd")) for _ in table.batches())
+    assert table.take(np.array([3, 50])).ids == ["row number 3", "row number 50"]
+    assert most <= before + 3
+
+
+# Tables that change under a fit
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_a_table_that_shrinks_is_refused_as_such(loss, arrow_table, tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    pyarrow.csv.write_csv(arrow_table, path)
+    monkeypatch.setattr(CsvTable, "n_rows", N + 5)
+    with pytest.raises(RowsChanged, match="was changed while it was read"):
+        Desk.create(tmp_path / "x", path, COLUMNS, loss=loss, n_steps=20)

@@ -1,6 +1,8 @@
 """The estimators: scikit-learn's checks, probabilities, names of classes, and bad input."""
 
+import os
 import pickle
+from typing import ClassVar
 
 import dask.array as da
 import numpy as np
@@ -12,8 +14,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from conftest import with_ones
 from losses.plain import SquaredHinge, problem_for
 from pilu import Exact, LangevinHuber, LangevinLogistic, Theorem
+from pilu.certify.coarse import CoarseTheorem
+from pilu.dynamics.entropy import SimulatedGaussian
+from pilu.dynamics.schedule import Segment
 from pilu.estimators.smooth import SmoothClassifier, SmoothRegressor
-from pilu.exceptions import RowsChanged
+from pilu.exceptions import NoiseBelowPrecision, RowsChanged
+from pilu.ridge.rows import RowSource
 
 OPTIONS = {"n_steps": 15, "noise": 0.1}
 
@@ -176,10 +182,11 @@ def test_what_other_losses_than_ridge_cannot_have(name, options, words):
     ):
         with pytest.raises(ValueError, match=words):
             call()
-    if "group" not in words:
+    for call in (lambda: model.unlearn(3, **options), lambda: model.quote(**options)):
         with pytest.raises(ValueError, match=words):
-            model.quote(**options)
+            call()
     assert pickle.dumps(model) == before
+    assert "_found" not in vars(model._fitted.law)  # nor were auxiliary runs taken first
 
 
 def test_dask_collections():
@@ -198,6 +205,8 @@ def test_dask_collections_attached_later(name):
     model = pickle.loads(pickle.dumps(kind(**OPTIONS).fit(X, y)))
     with pytest.raises(ValueError, match="X and y must be in memory"):
         model.attach(da.from_array(X, chunks=(8, 3)), da.from_array(y, chunks=8))
+    with pytest.raises(ValueError, match="X and y must be in memory"):
+        model.attach(da.from_array(X, chunks=(8, 3)), y)
     model.attach(X, y).quote([3])
 
 
@@ -235,3 +244,67 @@ def test_a_loss_of_ones_own():
     assert model.score(X, y) > 0.8
     assert not hasattr(model, "predict_proba")
     assert model.unlearn(3, keep_empty_classes=True).accountant["loss"]["name"] == "squared hinge"
+
+
+def test_means_that_the_machine_cannot_hold_are_refused_with_the_remedy(monkeypatch):
+    X, y, _ = problem_for("logistic")
+    model = LangevinLogistic(**OPTIONS).fit(X, y)
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 8, "SC_PHYS_PAGES": len(X)}.get)
+    with pytest.raises(ValueError, match=r"means of .* rows at .* visits each .* batch_size"):
+        model.quote(3)
+
+
+def test_a_threshold_is_a_number_of_any_width():
+    X, y, _ = problem_for("huber")
+    model = LangevinHuber(threshold=np.float32(1.5), **OPTIONS).fit(X, y)
+    assert model.unlearn(3).accountant["loss"]["threshold"] == 1.5
+    with pytest.raises(ValueError, match="threshold must be a finite number > 0, got"):
+        LangevinHuber(threshold=-1.0).fit(None, None)  # before a row is looked at
+
+
+class NoNumberAnyMore(SquaredHinge):
+    """A gradient that is no number once it is told so."""
+
+    name: ClassVar[str] = "no number any more"
+    broken: ClassVar[bool] = False
+
+    def gradient(self, scores, targets):
+        return np.nan * scores if self.broken else super().gradient(scores, targets)
+
+
+class Broken(SmoothClassifier):
+    def make_loss(self, n_outputs):
+        return NoNumberAnyMore()
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_parameters_that_are_no_numbers_are_not_certified(noise, monkeypatch):
+    X, y, _ = problem_for("logistic")
+    model = Broken(**OPTIONS).fit(X, y)
+    monkeypatch.setattr(NoNumberAnyMore, "broken", True)
+    chain = model._fitted.chain
+    with pytest.raises(NoiseBelowPrecision, match="overflowed"):
+        chain.forgetting(chain.problem, Segment(3, noise), SimulatedGaussian((0,)))
+
+
+@pytest.mark.parametrize("name", ["logistic", "huber"])
+def test_a_coarse_accountant_tells_what_a_given_noise_certifies(name):
+    X, y, _ = problem_for(name)
+    model = (LangevinLogistic if name == "logistic" else LangevinHuber)(**OPTIONS).fit(X, y)
+    for noise in (0.1, 3.0, 1e3):
+        exact, coarse = (
+            model.certified_epsilon(7, noise=noise, n_unlearn_steps=5, accountant=accountant)
+            for accountant in (Theorem(), CoarseTheorem())
+        )
+        assert coarse == exact
+
+
+def test_rows_are_compared_with_their_digests_once_for_all_segments(monkeypatch):
+    X, y, _ = problem_for("logistic")
+    model = LangevinLogistic(**OPTIONS).fit(X, y)
+    for row in (1, 4, 9):
+        model.unlearn(row, n_unlearn_steps=2)
+    seen, check = [], RowSource.check
+    monkeypatch.setattr(RowSource, "check", lambda self, runs: seen.append(1) or check(self, runs))
+    model.quote()
+    assert len(seen) == 1

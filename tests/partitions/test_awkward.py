@@ -447,3 +447,11 @@ def test_errors_of_a_task_on_a_cluster(client, rows):
     broken = X.map_blocks(raise_it, error, dtype=float, meta=np.empty((0, 0)))
     with pytest.raises(TimeoutError, match="s3 timed out"):
         ridge().fit(broken, y)
+
+
+@pytest.mark.parametrize("name", ["subjects", "sample_ids"])
+def test_names_are_a_column_not_a_frame(name, frame):
+    """`list(frame)` would be the names of its columns."""
+    d = dd.from_pandas(frame.assign(who=[f"p{i // 4}" for i in range(N)]), npartitions=N)
+    with pytest.raises(ValueError, match=f"{name} must have one dimension, got 2"):
+        ridge().fit(d[COLUMNS], d["y"], **{name: d[["who"]]})

@@ -1,6 +1,7 @@
 """Stores fitted by a cluster, and within a stated memory."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -173,3 +174,45 @@ def test_a_scheduler_that_goes_away(pattern, small_parts, slow_parts, tmp_path, 
             Desk.create(tmp_path / "c", pattern, COLUMNS, scheduler=address, **SETTINGS)
         timer.join()
     assert not (tmp_path / "c").exists()
+
+
+def test_a_local_cluster_serves_nobody_else(alone):
+    """Nothing of it listens where another machine could ask."""
+    before = open_to_others()  # other tests' clusters
+    with gathering._client("local") as client:
+        scheduler = client.cluster.scheduler
+        assert all(address.startswith("tcp://127.0.0.1") for address in client.nthreads())
+        assert scheduler.address.startswith("tcp://127.0.0.1")
+        assert open_to_others() == before
+
+
+def open_to_others():
+    """Ports that this process listens on for any address, by /proc."""
+    mine = {
+        os.readlink(f"/proc/self/fd/{fd}")
+        for fd in os.listdir("/proc/self/fd")
+        if os.path.exists(f"/proc/self/fd/{fd}") or os.path.islink(f"/proc/self/fd/{fd}")
+    }
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *rest = line.split()
+            listening, inode = state == "0A", rest[5]
+            if listening and set(local.split(":")[0]) == {"0"} and f"socket:[{inode}]" in mine:
+                found.append(local)
+    return found
+
+
+def test_fewer_rows_than_columns_are_not_for_a_cluster(alone, frame, tmp_path):
+    wide = pa.table({f"f{k}": frame.iloc[:5, 0].to_numpy() + k for k in range(8)})
+    table = wide.append_column("y", pa.array(np.arange(5.0)))
+    pyarrow.parquet.write_table(
+        table.append_column("who", pa.array(list("abcde"))), tmp_path / "wide.parquet"
+    )
+    with pytest.raises(ValueError, match="scheduler must be left out for fewer rows than columns"):
+        Desk.create(
+            tmp_path / "wide",
+            tmp_path / "wide.parquet",
+            Columns(("y",), None, "who"),
+            scheduler="local",
+        )

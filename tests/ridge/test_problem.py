@@ -1,6 +1,7 @@
 """Statistics, eigenbasis and what deletions leave of them, against plain linear algebra."""
 
 import copy
+import os
 import pickle
 
 import numpy as np
@@ -159,3 +160,15 @@ def test_smallest_retained_eigenvalue_never_falls_below_alpha(rng):
     assert problem.spectrum.smallest_without(X[[0]]) >= 0.1
     wide = problem_of(rng.normal(size=(3, 8)), rng.normal(size=(3, 1)))
     assert wide.spectrum.smallest_without(np.ones((1, 8))) == 0.1
+
+
+def test_more_columns_than_the_machine_can_square_are_refused_before_rows_are_read(monkeypatch):
+    rows = RowSource.observe(np.ones((60, 50)), np.ones((60, 1)), fit_intercept=False)
+
+    def no_rows(*_, **__):
+        raise AssertionError("rows were read")
+
+    monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 30}.get)
+    monkeypatch.setattr(RowSource, "features", no_rows)
+    with pytest.raises(ValueError, match=r"fewer columns, got 50: .* map that was fixed"):
+        RidgeProblem.fit(rows, 1.0, 1)

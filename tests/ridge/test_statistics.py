@@ -1,9 +1,14 @@
 """X'X and X'Y by several threads are those of one product."""
 
+import os
+import signal
+import threading
+import time
 from functools import partial
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from pilu.ridge import rows as rows_module
 from pilu.ridge import statistics as statistics_module
@@ -38,3 +43,43 @@ def test_a_changed_row_is_noticed_in_any_thread(rng, monkeypatch):
     X[77] += 1
     with pytest.raises(rows_module.RowsChanged, match="position 77"):
         Statistics.collect(source.features, 100, 3, 1, fit_intercept=False)
+
+
+@pytest.mark.parametrize("error", [OSError("the disk is gone"), KeyboardInterrupt()])
+def test_an_error_in_one_thread_ends_the_others_soon(error, monkeypatch):
+    monkeypatch.setattr(statistics_module, "_WORTH_THREADS", 1)
+    blocks, lock, taken = iter(range(200)), threading.Lock(), []
+
+    def read(share, shares):
+        assert shares == 2
+        while True:
+            with lock:
+                k = next(blocks, None)
+            if k is None:
+                return
+            taken.append(k)
+            if k == 20:
+                raise error
+            time.sleep(0.005)
+            yield np.ones((3, 4)), np.ones((3, 1))
+
+    with threadpool_limits(2, user_api="blas"), pytest.raises(type(error)):
+        Statistics.collect(read, 600, 4, 1, fit_intercept=False)
+    assert len(taken) < 30
+
+
+def test_an_interrupt_while_threads_work_ends_them_soon(monkeypatch):
+    monkeypatch.setattr(statistics_module, "_WORTH_THREADS", 1)
+    taken = []
+
+    def read(share, shares):
+        for k in range(1000):
+            taken.append(k)
+            time.sleep(0.005)
+            yield np.ones((3, 4)), np.ones((3, 1))
+
+    timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with threadpool_limits(2, user_api="blas"), pytest.raises(KeyboardInterrupt):
+        Statistics.collect(read, 6000, 4, 1, fit_intercept=False)
+    assert len(taken) < 1000

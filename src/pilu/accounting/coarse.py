@@ -13,20 +13,13 @@ from numpy.typing import NDArray
 from pilu.accounting.curves import Curve
 from pilu.accounting.gdp import delta_from_mu
 
-__all__ = ["CoarseCurve", "decade_up", "two_digits_up", "up_to_grid"]
+__all__ = ["CoarseCurve", "decade_up", "two_digits_up"]
 
 Array = NDArray[np.float64]
 
 _ERROR_AS_GOOD_AS_NONE = 1e-9
 # Rungs of a ladder of Gaussian curves, as octaves of mu: few below, where deltas are small anyway.
 _RUNGS = np.array([-3.0, -2.0, -1.0, *(k / 4 for k in range(17))])
-
-
-def up_to_grid(value: float, per_octave: int) -> float:
-    """The least power of 2^(1/per_octave) that is not below a number > 0."""
-    step = math.ceil(per_octave * math.log2(value) - 1e-9)
-    found = math.pow(2.0, step / per_octave)
-    return found if found >= value else math.pow(2.0, (step + 1) / per_octave)
 
 
 def two_digits_up(error: float) -> float:

@@ -65,7 +65,10 @@ class SmoothRuns:
         chain = self.model._fitted.chain  # as it stands: the model may go on
         source = chain.problem.source
         if not isinstance(chain.problem, SmoothProblem):
-            raise ValueError("model must have a smooth loss. For ridge there is RidgeRuns.")
+            raise ValueError(
+                f"model must have a smooth loss, got {type(self.model).__name__}. For ridge "
+                "there is RidgeRuns."
+            )
         if len(chain.schedule.segments) != 1 or not source.live.all():
             raise ValueError(
                 "model must not have forgotten anybody yet, got one that has. Fit it again."
@@ -120,6 +123,7 @@ class SmoothRuns:
             (self._left, Segment(self.n_unlearn_steps, self.noise)),
         )
         for problem, segment in walks:
+            problem.check_rows(range(done, done + segment.steps))
             for moved in smooth_iterates(
                 theta, problem, chain.step_size, segment, done, gaussian, n_runs
             ):

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pilu._checks import complaint
 from pilu.accounting.gdp import mu_from_epsilon
 from pilu.baselines.curvature import Curvature, curvature_of, hessian
-from pilu.baselines.interface import Answer, Learned, Rows, Task, row_norms
+from pilu.baselines.interface import Answer, Learned, Rows, Task, row_norms, without
 from pilu.baselines.quadratic import check_conditioning
 from pilu.certify.floor import VISIBLE_ULPS
 from pilu.losses.loss import Loss
@@ -189,8 +189,7 @@ class Removal:
 
     @cached_property
     def _kept(self) -> tuple[Array, Array]:
-        X, Y = (np.delete(values, self.rows, axis=0) for values in (self.task.X, self.task.Y))
-        return X, Y
+        return without(self.task, self.rows)
 
     @property
     def _share(self) -> float:

@@ -16,6 +16,7 @@ from pilu.baselines.ridge_parts import RidgeParts
 from pilu.certify.accountant import Law, Request
 from pilu.dynamics.entropy import GaussianSource
 from pilu.dynamics.schedule import Schedule, Segment
+from pilu.estimators.outputs import check_classes_survive
 from pilu.estimators.requests import live_rows
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.smooth import SmoothClassifier, SmoothRegressor
@@ -160,13 +161,9 @@ class Task(RidgeParts):
         if not is_classifier(self.model):
             return found
         members = self.model._members(self.Y)
-        emptied = members[found].sum(axis=0) == members.sum(axis=0)
-        if emptied.any():
-            name = self.model.classes_[emptied][0]
-            raise ValueError(
-                f"rows must leave at least one row of every class, got all rows of class {name!r}. "
-                "Its name would stay in the model, where no claim covers it: leave the class out."
-            )
+        requested = members[found].sum(axis=0)
+        left = members.sum(axis=0) - requested
+        check_classes_survive(self.model.classes_, left, requested, "leave the class out")
         return found
 
     def check_ridge(self, name: str) -> None:

@@ -8,7 +8,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pilu.accounting.coarse import CoarseCurve, decade_up, up_to_grid
+from pilu._digits import up_to_grid
+from pilu.accounting.coarse import CoarseCurve, decade_up
 from pilu.accounting.curves import GaussianCurve
 from pilu.certify.accountant import Calibration, Law, Request, Target
 from pilu.certify.exact import Exact
@@ -33,14 +34,13 @@ class CoarseExact(Exact):
         return {**super().describe(), "coarse": True}
 
     def _calibrate(self, difference: Comparison, target: Target, floor: float) -> Calibration:
-        return self._spend(
-            difference, super()._calibrate(difference, target, floor).noise, target, floor
-        )
+        least = super()._calibrate(difference, target, floor).noise
+        return self._stated(difference, least, target, floor)
 
-    def _spend(
+    def _stated(
         self, difference: Comparison, noise: float, target: Target, floor: float
     ) -> Calibration:
-        """What the least noise on the grid that meets the target certifies, from `noise` on."""
+        """The least noise on the grid, from `noise` on, that meets the target."""
         aim = math.log(target.delta) - 1e-13
         for _ in range(_TRIES):
             noise = _coarse(noise, floor)
@@ -70,19 +70,11 @@ class CoarseTheorem(Theorem):
 
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
         """The least noise on the grid that certifies the target for one request."""
-        return self._stated(super().calibrate(law, request, target), law, request, target)
-
-    def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
-        """What the next noise on the grid certifies; refused where that is not the target."""
-        return self._stated(super().spend(law, request, noise, target), law, request, target)
-
-    def _stated(
-        self, answer: Calibration, law: Law, request: Request, target: Target
-    ) -> Calibration:
-        noise, mu = _coarse(answer.noise, noise_floor(law)), self._target_mu(target)
-        found = super().spend(law, request, noise, target)
+        bound, mu = self._bound(law, request, target), self._target_mu(target)
+        least = self._least_noise(law, bound, target)
+        found = self._calibration(law, bound, _coarse(least, noise_floor(law)), target)
         if found.mu is None or found.mu > mu:
-            raise ArithmeticError(f"noise {noise:.6g} does not certify epsilon {target.epsilon:g}.")
+            raise ArithmeticError("noise on the grid misses its target; please report this.")
         return replace(
             found,
             epsilon=target.epsilon,

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._checks import complaint
 from pilu.certify.accountant import Request
 from pilu.laws.concentrated import ConcentratedLaw
 from pilu.laws.contraction import ROUNDING
@@ -82,18 +81,16 @@ class ConcentratedSensitivities:
         away = law.spreads[steps] * deviation + rounding * law.largest_norm
         away = loss.lipschitz * norms * away + rounding * np.abs(means)
         largest = loss.largest_gradient(means - away, means + away, law.n_outputs)
-        if not (np.isfinite(largest) & (largest >= 0)).all():
+        if (wrong := ~(np.isfinite(largest) & (largest >= 0))).any():
             raise ArithmeticError(
-                f"the {loss.name} loss gives no bound of its gradient: largest_gradient must be "
-                "finite and >= 0."
+                f"largest_gradient of the {loss.name} loss must be finite and >= 0, got "
+                f"{largest[wrong][0]}. Mend the loss (docs/losses.md)."
             )
         return np.asarray(law.step_size * norms * largest * (1 + rounding))
 
     def of_group_jointly(self, rows: Request, slack: float) -> Array:
         """Not known: the means are those of single rows."""
-        raise complaint(
-            "group", "'sum' for other losses than ridge", "joint", "Means are those of single rows."
-        )
+        raise NotImplementedError
 
     def _deviation(self, slack: float, n_visits: int) -> float:
         """q: in units of a statistic's Lipschitz constant in the noise."""
@@ -104,14 +101,7 @@ class ConcentratedSensitivities:
         return q_tails + q_means / math.sqrt(law.auxiliary.n_runs)
 
     def contraction(self, rows: Request, strong_convexity: str) -> float:
-        """c of every step, the rows left out: what is left is as convex as alpha, not more."""
-        if strong_convexity != "alpha":
-            raise complaint(
-                "strong_convexity",
-                "'alpha' for other losses than ridge",
-                strong_convexity,
-                "Their curvature depends on where the chain is.",
-            )
+        """c of every step, the rows left out: nothing is known to be more convex than alpha."""
         return self.law.contraction
 
 

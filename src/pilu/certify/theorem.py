@@ -67,6 +67,7 @@ class Theorem:
 
     def prepare(self, law: Law, rows: NDArray[np.intp]) -> None:
         """Auxiliary runs are for all rows; residual variances on mini-batches take one sweep."""
+        self._sensitivities(law)
         if isinstance(law, ConcentratedLaw):
             law.prepare()
         if isinstance(law, CyclicLaw) and self.group == "sum":
@@ -74,22 +75,23 @@ class Theorem:
 
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
         """The least noise that certifies the target for one request   [PILU, Thm 1(ii)]."""
-        bound = self._bound(law, request, target)
-        mu = self._target_mu(target)
-        extra = bound.blocks.extra_for(mu / _ROOM)
-        unit = _variance_of_unit_noise(law, target, bound.contraction)
-        noise = math.sqrt(extra / unit) * (1 + ROUNDING)
-        answer = self._calibration(law, bound, noise, target)
+        bound, mu = self._bound(law, request, target), self._target_mu(target)
+        answer = self._calibration(law, bound, self._least_noise(law, bound, target), target)
         if answer.mu is None or answer.mu > mu:
             raise ArithmeticError("the calibrated noise misses its target; please report this")
         # mu_from_epsilon has tested that its mu gives the target, so rounding may not exceed it.
         return replace(answer, epsilon=min(answer.epsilon, target.epsilon))
 
+    def _least_noise(self, law: Law, bound: "_Bound", target: Target) -> float:
+        extra = bound.blocks.extra_for(self._target_mu(target) / _ROOM)
+        unit = _variance_of_unit_noise(law, target, bound.contraction)
+        return math.sqrt(extra / unit) * (1 + ROUNDING)
+
     def calibrate_each(
         self, law: Law, blocks: Iterable[Request], target: Target, progress: Progress
     ) -> tuple[Array, Array]:
         """Noise and certified epsilon of every row of the blocks as a request by itself."""
-        parts, chain = [], sensitivities_of(law)
+        parts, chain = [], self._sensitivities(law)
         for rows in blocks:
             parts.append(self._calibrate_block(law, chain, rows, target))
             progress(len(rows.X))
@@ -111,7 +113,7 @@ class Theorem:
                 self.strong_convexity,
                 "What is left of the problem depends on the row.",
             )
-        chain = sensitivities_of(law)
+        chain = self._sensitivities(law)
         parts = (self._calibrate_block(law, chain, rows, target, group_size) for rows in blocks)
         return float(np.max([np.max(noise) for noise, _ in parts]))
 
@@ -140,7 +142,7 @@ class Theorem:
         return self._calibration(law, self._bound(law, request, target), noise, target)
 
     def _bound(self, law: Law, request: Request, target: Target) -> "_Bound":
-        chain = sensitivities_of(law)
+        chain = self._sensitivities(law)
         if self.group == "joint" and len(request.X) > 1:
             s = chain.of_group_jointly(request, self._slack(target))
         else:
@@ -154,7 +156,8 @@ class Theorem:
         extra = noise**2 * _variance_of_unit_noise(law, target, c)
         pooled = blocks.pooled(extra)
         kept = pooled.coarsened(_EVIDENCE_BLOCKS)
-        mu, terms = kept.mu_as_pooled(extra), sensitivities_of(law).terms(self._slack(target))
+        mu, chain = kept.mu_as_pooled(extra), self._sensitivities(law)
+        terms = chain.terms(self._slack(target))
         return Calibration(
             noise=noise,
             epsilon=float(epsilon_from_mu(mu, self._delta_gdp(target))),
@@ -172,12 +175,26 @@ class Theorem:
                 **({"terms": terms} if terms else {}),
             },
             numerical_error={
-                "sensitivities_relative": sensitivities_of(law).rounding,
+                "sensitivities_relative": chain.rounding,
                 "quantiles_relative": 1e-9,
                 "conversions_relative": 1e-9,
             },
             terms=terms,
         )
+
+    def _sensitivities(self, law: Law) -> Sensitivities:
+        """The bounds for a kind of chain; options that it does not have are refused at once."""
+        if isinstance(law, CyclicLaw):
+            return CyclicSensitivities(law)
+        if not isinstance(law, ConcentratedLaw):
+            return RidgeSensitivities(law)
+        for option, only, reason in (
+            ("group", "sum", "Means are those of single rows."),
+            ("strong_convexity", "alpha", "Their curvature depends on where the chain is."),
+        ):
+            if (chosen := getattr(self, option)) != only:
+                raise complaint(option, f"{only!r} for other losses than ridge", chosen, reason)
+        return ConcentratedSensitivities(law)
 
     def _target_mu(self, target: Target) -> float:
         return float(mu_from_epsilon(target.epsilon, self._delta_gdp(target)))
@@ -203,13 +220,6 @@ class Theorem:
         if self.strong_convexity == "alpha":
             return [slice(0, n)]
         return [slice(i, i + 1) for i in range(n)]
-
-
-def sensitivities_of(law: Law) -> Sensitivities:
-    """The bounds for a kind of chain."""
-    if isinstance(law, ConcentratedLaw):
-        return ConcentratedSensitivities(law)
-    return CyclicSensitivities(law) if isinstance(law, CyclicLaw) else RidgeSensitivities(law)
 
 
 class _Bound(NamedTuple):

@@ -75,10 +75,12 @@ def check_output(
     name: str, path: Path, store: Path, *, inputs: tuple[Path, ...] = (), is_folder: bool = False
 ) -> None:
     """Refuse to write into the store, over an input, or where there is no folder."""
+    from pilu.deletion.file_sets import is_among
+
     whole = path.resolve()
     if store.resolve() in [whole, *whole.parents]:
         raise ValueError(f"{name} must be outside of the store, got {path}.")
-    if whole in [given.resolve() for given in inputs]:
+    if any(is_among(path, given) for given in inputs):
         raise ValueError(f"{name} must be another file than what is read, got {path} for both.")
     if is_folder and path.exists() and not path.is_dir():
         raise ValueError(f"{name} must be a folder for several files, got the file {path}.")

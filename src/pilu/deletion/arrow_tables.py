@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._checks import first_line
 from pilu._extras import need
 from pilu.deletion.table import (
     Batch,
@@ -18,7 +19,6 @@ from pilu.deletion.table import (
     as_names,
     as_numbers,
     check_columns,
-    first_line,
     rows_in_a_batch,
 )
 
@@ -210,19 +210,24 @@ class ParquetTable(ArrowTable):
     """A Parquet file; rows are found by their row group."""
 
     def _open(self) -> list[str]:
+        with self._opened() as file:
+            self._metadata = file.metadata
+            return list(file.schema_arrow.names)
+
+    def _opened(self) -> Any:
+        """For as long as something is read: a table may be of thousands of files."""
         parquet = need("pyarrow.parquet", for_="reading Parquet", extra="desk")
         # Reading ahead would keep the bytes of all row groups that are asked for.
-        self._file = parquet.ParquetFile(self.path, pre_buffer=False)
-        return list(self._file.schema_arrow.names)
+        return parquet.ParquetFile(self.path, pre_buffer=False)
 
     @cached_property
     def n_rows(self) -> int:
         """Rows in the file."""
-        return int(self._file.metadata.num_rows)
+        return int(self._metadata.num_rows)
 
     def parts(self) -> list[Part]:
         """Row groups, several small ones together."""
-        metadata, found, first = self._file.metadata, list[Part](), 0
+        metadata, found, first = self._metadata, list[Part](), 0
         groups: list[int] = []
         n_rows = size = 0
         for group in range(metadata.num_row_groups):
@@ -241,29 +246,32 @@ class ParquetTable(ArrowTable):
         groups: Sequence[int] | None = None,
     ) -> Iterator[Any]:
         size = rows_in_a_batch(len(names), most_bytes)
-        yield from self._file.iter_batches(
-            batch_size=size, columns=list(names), row_groups=None if groups is None else [*groups]
-        )
+        with self._opened() as file:
+            yield from file.iter_batches(
+                batch_size=size,
+                columns=list(names),
+                row_groups=None if groups is None else [*groups],
+            )
 
     def _batches_around(self, places: NDArray[np.intp]) -> Iterator[tuple[int, Any]]:
         # Only the row groups that hold one of the rows are read.
-        metadata, first = self._file.metadata, 0
-        names = [*self.features, *self.columns.special]
-        for group in range(metadata.num_row_groups):
-            size = metadata.row_group(group).num_rows
-            if not np.any((places >= first) & (places < first + size)):
-                pass
-            elif metadata.row_group(group).total_byte_size <= _WHOLE_GROUP_BYTES:
-                # All columns at once, by several threads.
-                yield first, self._file.read_row_group(group, columns=names)
-            else:
-                start = first
-                for batch in self._file.iter_batches(
-                    row_groups=[group], columns=names, batch_size=rows_in_a_batch(len(names))
-                ):
-                    yield start, batch
-                    start += batch.num_rows
-            first += size
+        first, names = 0, [*self.features, *self.columns.special]
+        with self._opened() as file:
+            for group in range(file.metadata.num_row_groups):
+                about = file.metadata.row_group(group)
+                if not np.any((places >= first) & (places < first + about.num_rows)):
+                    pass
+                elif about.total_byte_size <= _WHOLE_GROUP_BYTES:
+                    # All columns at once, by several threads.
+                    yield first, file.read_row_group(group, columns=names)
+                else:
+                    start = first
+                    for batch in file.iter_batches(
+                        row_groups=[group], columns=names, batch_size=rows_in_a_batch(len(names))
+                    ):
+                        yield start, batch
+                        start += batch.num_rows
+                first += about.num_rows
 
 
 class CsvTable(ArrowTable):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pilu.accounting.composition import Spent
 from pilu.certify.accountant import Request, Target
 from pilu.certify.certificate import Certificate, sha256_of_parameters
-from pilu.certify.coarse import CoarseExact
+from pilu.certify.exact import Exact
 from pilu.certify.verify import curve_of, verify
 from pilu.deletion.fitting import ReadElsewhere
 from pilu.deletion.history import certificates
@@ -231,11 +231,11 @@ def _check_against_data(receipt: Receipt, moment: Moment, table: str | Path) -> 
     ]
     law, request = _law_and_request(moment, certificate, earlier, table)
     target = Target(certificate.epsilon, certificate.delta, certificate.n_unlearn_steps)
-    answer = CoarseExact().spend(law, request, certificate.noise * (1 - 1e-9), target)
-    if answer.noise > certificate.noise * (1 + 1e-9):
+    answer = Exact().spend(law, request, certificate.noise, target)
+    if answer.epsilon > certificate.epsilon * (1 + 1e-9):
         raise CertificateMismatch(
             f"the noise of the certificate, {certificate.noise:.6g}, is not enough for the rows in "
-            f"{table}: {answer.noise:.6g} would be."
+            f"{table}: it certifies epsilon {answer.epsilon:.6g}, not {certificate.epsilon:.6g}."
         )
     stated, found = (
         np.log(curve_of(evidence).deltas(np.array([0.0, certificate.epsilon])) + 1e-300)

@@ -24,7 +24,7 @@ from pilu.deletion.release import release_record
 from pilu.deletion.snapshot import Model, loss_of
 from pilu.deletion.store import Change, Moment, Store, check_is_free
 from pilu.deletion.tables import Columns, open_table
-from pilu.estimators.outputs import LangevinClassification
+from pilu.estimators.outputs import LangevinClassification, check_classes_survive
 from pilu.estimators.quote import Quote
 from pilu.exceptions import AlreadyForgotten, BudgetSpent
 
@@ -311,13 +311,9 @@ def _class_counts_without(
         return before
     assert isinstance(model, LangevinClassification)
     members = model._members(model._fitted.source.take(rows)[1])
-    taken = members.sum(axis=0).astype(int).tolist()
-    left = [n - m for n, m in zip(before, taken, strict=True)]
-    emptied = [k for k, n in enumerate(left) if n == 0 < before[k]]
-    if emptied and not keep_empty_classes:
-        raise ValueError(
-            f"rows must leave at least one row of every class, got the last of class "
-            f"{model.classes_.tolist()[emptied[0]]!r}. Its name would stay, where the certificate "
-            "does not cover it: fit again without the class, or keep empty classes."
-        )
-    return left
+    requested = members.sum(axis=0)
+    left = np.array(before) - requested
+    if not keep_empty_classes:
+        remedy = "fit again without the class, or keep empty classes"
+        check_classes_survive(model.classes_, left, requested, remedy)
+    return [int(count) for count in left]

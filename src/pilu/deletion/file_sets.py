@@ -1,6 +1,8 @@
 """Several files as one table: rows are numbered through the files in the order of their names."""
 
 import glob
+import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from pilu.deletion.table import Batch, Part, Table
 
-__all__ = ["FileSet", "files_of", "is_pattern", "is_there"]
+__all__ = ["FileSet", "files_of", "is_among", "is_pattern", "is_there", "root_of"]
 
 Names = list[Any]
 Positions = NDArray[np.intp]
@@ -30,6 +32,22 @@ def files_of(path: Path) -> list[Path]:
     if not found:
         raise ValueError(f"table must be one or more files, got {path}, which matches none.")
     return found
+
+
+def root_of(path: Path) -> Path:
+    """The folder that a pattern's files are in, or in folders of which they are."""
+    fixed = itertools.takewhile(lambda part: not glob.has_magic(part), path.parent.parts)
+    return Path(*fixed)
+
+
+def is_among(path: Path, table: Path) -> bool:
+    """Whether a path is one of a table's files, or would be if it were written."""
+    if not is_pattern(table):
+        return path.resolve() == table.resolve()
+    whole = Path(os.path.abspath(path))
+    return whole.match(os.path.abspath(table)) or path.resolve() in [
+        Path(name).resolve() for name in glob.glob(str(table))
+    ]
 
 
 def is_there(path: Path) -> bool:

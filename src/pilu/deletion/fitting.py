@@ -20,10 +20,8 @@ from pilu.deletion.names import Names
 from pilu.deletion.snapshot import KINDS, Model
 from pilu.deletion.tables import Columns, Table
 from pilu.deletion.targets import sorted_classes
-from pilu.dynamics.chain import Chain, Problem
-from pilu.dynamics.schedule import Segment
+from pilu.dynamics.chain import Problem
 from pilu.estimators.base import check_scale
-from pilu.estimators.fitted import Fitted
 from pilu.estimators.outputs import LangevinClassification, LangevinRegression
 from pilu.estimators.requests import RowBook
 from pilu.estimators.smooth import LangevinHuber, LangevinLogistic
@@ -92,18 +90,8 @@ def fit_table(
     for name, most in zip(("features", "targets"), gathered.largest, strict=True):
         check_scale(f"{table.path}: {name}", most)
     _check_unique(table, gathered.names)
-    step_size = _step_size(model, largest)
-    if isinstance(problem, SmoothProblem):
-        problem = problem.rounded_for(step_size)
-    chain = Chain.learn(
-        problem,
-        step_size=step_size,
-        solver=model._solver,
-        start=np.zeros((problem.source.n_columns, d)),
-        segment=Segment(int(model.n_steps), float(model.noise)),
-        gaussian=model._gaussian(stream=0),
-    )
-    model._fitted = Fitted(chain, RowBook(None, None, key), auxiliary=model._auxiliary())
+    start = np.zeros((problem.source.n_columns, d))
+    model._learn(problem, _step_size(model, largest), start, RowBook(None, None, key))
     return FittedTable(model, gathered.names, _class_counts(model, gathered))
 
 
@@ -150,14 +138,19 @@ def _in_one_pass(
     )
     alpha, d = float(model.alpha), gathered.n_outputs
     classes = model.classes_ if isinstance(model, LangevinClassification) else None
-    if scheduler is not None and n >= p:
+    if scheduler is not None:
+        if n < p:
+            raise ValueError(
+                f"scheduler must be left out for fewer rows than columns, got {n:,} rows of {p:,}: "
+                "they are learned from as they are, in one process."
+            )
         check_room(p)
         statistics = gathered_by_cluster(
             table, gathered, classes, key, scheduler, fit_intercept=source.fit_intercept
         )
         return RidgeProblem.of_statistics(source, alpha, statistics)
-    read = gathered_here(table, gathered, classes, most_bytes)
-    return RidgeProblem.collected(source, alpha, d, read)
+    with gathered_here(table, gathered, classes, most_bytes) as read:
+        return RidgeProblem.collected(source, alpha, d, read)
 
 
 def _in_memory(
@@ -174,6 +167,8 @@ def _in_memory(
         targets = encode(batch.y)
         gathered.note(table.path, batch, targets)
         X[batch.places], Y[batch.places] = batch.X, targets
+    if gathered.n_noted != n:
+        raise changed(table.path)
     source = RowSource(
         X, Y, bool(model.fit_intercept), np.ones(n, dtype=bool), gathered.digests, key
     )

@@ -6,12 +6,14 @@ which open the files themselves, and sums come back by a tree.
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._checks import first_line
 from pilu._extras import need
 from pilu._progress import progress_bar
 from pilu.deletion.names import Names, hashes_of
@@ -21,7 +23,7 @@ from pilu.deletion.targets import encoded_targets
 from pilu.exceptions import ClusterLost, RowsChanged
 from pilu.ridge.partitions import added_up, computed
 from pilu.ridge.rows import digests_of
-from pilu.ridge.statistics import Statistics
+from pilu.ridge.statistics import ReadShare, Statistics
 
 __all__ = ["Gathered", "batch_bytes_within", "changed", "gathered_by_cluster", "gathered_here"]
 
@@ -85,17 +87,18 @@ class Gathered:
         return {**self.__dict__, "_lock": None, "_key": b""}
 
 
-def gathered_here(table: Table, gathered: Gathered, classes: Classes, most_bytes: int) -> Any:
+@contextmanager
+def gathered_here(
+    table: Table, gathered: Gathered, classes: Classes, most_bytes: int
+) -> Iterator[ReadShare]:
     """read(share, shares) for `RidgeProblem.collected`: batches to whoever asks next."""
     lock, promises = threading.Lock(), table.promises(most_bytes)
-    bar = progress_bar(table.n_rows, what="learning", unit="row")
 
     def read(share: int, shares: int) -> Iterator[tuple[Array, Array]]:
         while True:
             with lock:
                 promise = next(promises, None)
             if promise is None:
-                bar.close()
                 return
             batch = promise()
             Y = encoded_targets(table.path, batch.y, classes)
@@ -104,7 +107,8 @@ def gathered_here(table: Table, gathered: Gathered, classes: Classes, most_bytes
                 bar.update(len(batch.places))
             yield batch.X, Y
 
-    return read
+    with progress_bar(table.n_rows, what="learning", unit="row") as bar:
+        yield read
 
 
 def gathered_by_cluster(
@@ -174,14 +178,13 @@ def _client(scheduler: str) -> Any:
     try:
         if scheduler == "local":
             return distributed.Client(
-                processes=True, threads_per_worker=1, dashboard_address=":0", set_as_default=True
+                processes=True, threads_per_worker=1, dashboard_address=None, set_as_default=True
             )
         return distributed.Client(scheduler, timeout="10s", set_as_default=True)
     except (OSError, TimeoutError, ValueError, RuntimeError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ClusterLost(
             f"scheduler must be 'local' or the address of a dask scheduler, got {scheduler!r}: "
-            f"{reason}. Nothing was changed."
+            f"{first_line(error)}. Nothing was changed."
         ) from None
 
 

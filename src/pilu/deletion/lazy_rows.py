@@ -71,7 +71,8 @@ class LazyRows:
                 self.hold(positions)
             held, X, Y = self._held
         found = np.searchsorted(held, positions)
-        # Columns one after the other, as a fit reads them: sums are then the same to the last bit.
+        # Columns one after the other, as a fit reads them: one thread's sums are then the same to
+        # the last bit.
         return np.asfortranarray(X[found]), Y[found]
 
     def _read(self, positions: Positions) -> tuple[Array, Array]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._checks import first_line
 from pilu.deletion.table import (
     Batch,
     Columns,
@@ -18,7 +19,6 @@ from pilu.deletion.table import (
     as_names,
     as_numbers,
     check_columns,
-    first_line,
     rows_in_a_batch,
 )
 
@@ -61,7 +61,7 @@ class _Numpy(Table):
     def names(self) -> Iterator[tuple[NDArray[np.intp], Names | None, Names | None]]:
         """Places, ids and subjects of all rows, without their values."""
         places = np.arange(self.n_rows)
-        yield places, _listed(self._ids, places), _listed(self._subjects, places)
+        yield places, *self._names_at(places)
 
     def take(self, places: NDArray[np.intp]) -> Batch:
         """The rows at sorted places."""
@@ -76,7 +76,14 @@ class _Numpy(Table):
                     f"{self.path}: {name} must be finite, got another value in row "
                     f"{int(places[at])}. Drop or impute such rows."
                 )
-        return Batch(places, X, y, _listed(self._ids, places), _listed(self._subjects, places))
+        return Batch(places, X, y, *self._names_at(places))
+
+    def _names_at(self, places: NDArray[np.intp]) -> tuple[Names | None, Names | None]:
+        ids, subjects = (
+            None if array is None else as_names(f"{self.path}: {kind}", array[places].tolist())
+            for kind, array in (("id", self._ids), ("subject", self._subjects))
+        )
+        return ids, subjects
 
     def _check(self) -> None:
         if self._X.ndim != 2 or self._X.dtype.kind not in "iufb":
@@ -177,7 +184,3 @@ def _load(path: Path) -> Any:
         return dict(loaded) if path.suffix.lower() == ".npz" else loaded
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} cannot be read: {first_line(error)}") from None
-
-
-def _listed(array: NDArray[Any] | None, places: NDArray[np.intp]) -> Names | None:
-    return None if array is None else as_names("id and subject", array[places].tolist())

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pilu._extras import need
 from pilu.deletion.arrays import sync_folder
 from pilu.deletion.arrow_tables import as_text
-from pilu.deletion.file_sets import files_of, is_pattern
+from pilu.deletion.file_sets import files_of, is_pattern, root_of
 from pilu.deletion.history import forgotten
 from pilu.deletion.lazy_rows import table_of
 from pilu.deletion.names import hash_of
@@ -38,43 +38,52 @@ def rewrite_without_forgotten(moment: Moment, key: bytes, table: Path, out: Path
     """Write the table without forgotten people; the number of rows left.
 
     It gets its name when it is whole, and was read again: the very rows are gone, and no others. It
-    may take the old one's place. Several files go into a folder, each under its own name.
+    may take the old one's place. Several files go into a folder, under their names in their own,
+    when all of them are there.
     """
+    files, names = files_of(table), {table: out}
     if is_pattern(table):
-        files = files_of(table)
-        out.mkdir(exist_ok=True)
-        return sum(_rewrite(moment, key, file, out / file.name) for file in files)
-    return _rewrite(moment, key, table, out)
+        names = {file: out / file.relative_to(root_of(table)) for file in files}
+        for name in names.values():
+            name.parent.mkdir(parents=True, exist_ok=True)
+    parts, n_left = {}, 0
+    try:
+        for file in files:
+            name = names[file].resolve()
+            parts[name] = name.with_name(f".{name.name}.part{name.suffix}")
+            n_left += _rewrite(moment, key, file, parts[name])
+        for name, part in parts.items():
+            os.replace(part, name)
+    finally:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
+    for folder in {name.parent for name in parts}:
+        sync_folder(folder)
+    return n_left
 
 
-def _rewrite(moment: Moment, key: bytes, table: Path, out: Path) -> int:
+def _rewrite(moment: Moment, key: bytes, table: Path, part: Path) -> int:
     writers: dict[str, Callable[[Path, Places, Path], None]] = {
         ".parquet": _parquet,
         ".csv": _csv,
         ".npy": _npy,
         ".npz": _npz,
     }
-    if out.suffix.lower() != table.suffix.lower():
-        raise ValueError(f"out must end in {table.suffix} as the table does, got {out.name}.")
-    drop, out = still_in_table(moment, key, table), out.resolve()
-    part = out.with_name(f".{out.name}.part{out.suffix}")
-    try:
-        writers[table.suffix.lower()](table, drop, part)
-        shutil.copymode(table, part)
-        n_left = table_of(moment, part).n_rows
-        if n_left != table_of(moment, table).n_rows - len(drop) or len(
-            still_in_table(moment, key, part)
-        ):
-            raise ValueError(
-                f"{table} could not be written without the rows: read again, it had {n_left} rows, "
-                "or some of them still. Nothing was changed."
-            )
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(part, out)
-    finally:
-        part.unlink(missing_ok=True)
-    sync_folder(out.parent)
+    if part.suffix.lower() != table.suffix.lower():
+        raise ValueError(f"out must end in {table.suffix} as the table does, got {part.suffix}.")
+    drop = still_in_table(moment, key, table)
+    writers[table.suffix.lower()](table, drop, part)
+    shutil.copymode(table, part)
+    n_left = table_of(moment, part).n_rows
+    if n_left != table_of(moment, table).n_rows - len(drop) or len(
+        still_in_table(moment, key, part)
+    ):
+        raise ValueError(
+            f"{table} could not be written without the rows: read again, it had {n_left} rows, or "
+            "some of them still. Nothing was changed."
+        )
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
     return n_left
 
 

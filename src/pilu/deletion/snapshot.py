@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.accounting.coarse import up_to_grid
+from pilu._digits import up_to_grid
 from pilu.accounting.composition import Spent
 from pilu.dynamics.chain import Chain, Problem
 from pilu.dynamics.schedule import Schedule, Segment

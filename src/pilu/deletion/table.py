@@ -19,7 +19,6 @@ __all__ = [
     "as_names",
     "as_numbers",
     "check_columns",
-    "first_line",
     "rows_in_a_batch",
 ]
 
@@ -145,8 +144,3 @@ def check_columns(path: Path, names: Sequence[str], columns: Columns) -> None:
             raise ValueError(f"{path} must have a column {name!r}, got {shown}.")
     if len(set(columns.special)) != len(columns.special):
         raise ValueError("target, id and subject must be different columns.")
-
-
-def first_line(error: Exception) -> str:
-    """What went wrong, in one line."""
-    return (str(error).strip().splitlines() or ["no reason given"])[0]

@@ -93,8 +93,7 @@ class Chain:
             theta = walk_smooth(self.theta, problem, self.step_size, segment, done, gaussian)
         else:
             theta = SOLVERS[self.solver](self.theta, problem, self.step_size, segment, gaussian)
-        if segment.noise > 0:
-            _check_precision(theta, self.step_size, segment)
+        _check_precision(theta, self.step_size, segment)
         schedule = self.schedule.then(segment)
         private = self.private and gaussian.private
         return replace(self, problem=problem, schedule=schedule, theta=theta, private=private)
@@ -113,14 +112,14 @@ class Chain:
 
 
 def _check_precision(theta: Array, step_size: float, segment: Segment) -> None:
-    one_step = math.sqrt(2 * step_size) * segment.noise
-    unit = float(np.spacing(np.max(np.abs(theta), initial=0.0)))
     if not np.isfinite(theta).all():
         raise NoiseBelowPrecision(
             "the parameters overflowed. Scale the features or the targets down, or mend the "
             "gradient of a loss of your own."
         )
-    if one_step < _LEAST_ULPS * unit:
+    one_step = math.sqrt(2 * step_size) * segment.noise
+    unit = float(np.spacing(np.max(np.abs(theta), initial=0.0)))
+    if 0 < one_step < _LEAST_ULPS * unit:
         raise NoiseBelowPrecision(
             f"one step's noise, {one_step:.3g}, must be at least {_LEAST_ULPS} rounding units of "
             f"the parameters ({unit:.3g} each): it would be lost in their rounding. Use a larger "

@@ -25,6 +25,7 @@ def walk_smooth(
     gaussian: GaussianSource,
 ) -> Array:
     """All steps of a segment that begins at step `first_step` of the chain."""
+    problem.check_rows(range(first_step, first_step + segment.steps))
     with progress_bar(segment.steps, what="Langevin steps", unit="step") as bar:
         for moved in smooth_iterates(theta, problem, step_size, segment, first_step, gaussian):
             theta = moved
@@ -42,11 +43,12 @@ def smooth_iterates(
     n_runs: int = 1,
     see: Spectator | None = None,
 ) -> Iterator[Array]:
-    """theta after each step; columns of `n_runs` runs stand side by side, p x (R C)."""
+    """theta after each step; columns of `n_runs` runs stand side by side, p x (R C).
+
+    Rows are not compared with their digests: that is for those who begin a run.
+    """
     unit = math.sqrt(2 * step_size) * segment.noise
-    steps = range(first_step, first_step + segment.steps)
-    problem.check_rows(steps)
-    for k in steps:
+    for k in range(first_step, first_step + segment.steps):
         theta = theta - step_size * problem.gradient(theta, k, n_runs, see)
         if segment.noise > 0:
             theta += unit * gaussian.normal(theta.shape)

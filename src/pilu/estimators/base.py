@@ -55,8 +55,8 @@ class LangevinBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Referred to, not copied; leave it unchanged while the model is in use. With y, a dask
-            array or dataframe will do (``pilu[dask]``, docs/sizes.md).
+            Referred to, not copied; leave it unchanged while the model is in use. For ridge, X
+            and y may be dask arrays or dataframes (``pilu[dask]``, docs/sizes.md).
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets, or labels for a classifier.
         sample_ids : sequence of unique hashables, optional
@@ -91,10 +91,9 @@ class LangevinBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
         problem, largest = self._problem(source, Y.shape[1])
         book = RowBook.open(len(X), source.key, sample_ids, subjects)
         start = self._start(coef_init, X.shape[1], Y.shape[1])
-        self._learn(problem, largest, start, book)
+        self._learn(problem, self._resolve_step_size(largest), start, book)
 
-    def _learn(self, problem: Problem, largest: float, start: Array, book: RowBook) -> None:
-        step_size = self._resolve_step_size(largest)
+    def _learn(self, problem: Problem, step_size: float, start: Array, book: RowBook) -> None:
         if isinstance(problem, SmoothProblem):
             problem = problem.rounded_for(step_size)
         chain = Chain.learn(

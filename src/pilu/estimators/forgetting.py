@@ -195,14 +195,14 @@ class ForgettingMixin(QuotingMixin):
         check_is_fitted(self)
         fitted = self._fitted
         if is_dask(X) or is_dask(y):  # rows are compared with their digests when they are read
-            source = self._attached_partitions(Partitions.of(X, y))
+            source = self._attached_partitions(X, y)
         else:
             source = fitted.source.attach(*self._attachable(X, y))
         self._fitted = fitted.reading(fitted.chain.problem.reading(source))
         return self
 
-    def _attached_partitions(self, partitions: Partitions) -> RowSource:
-        source = self._fitted.source
+    def _attached_partitions(self, X: Any, y: Any) -> RowSource:
+        source, partitions = self._fitted.source, Partitions.of(X, y)
         validate_data(self, partitions.like, reset=False, skip_check_array=True)
         reading = partitions.reading(self._encoder(), self._theta.shape[1])
         (sizes, index), numbers = partitions.rows(), np.flatnonzero(source.live)

@@ -15,7 +15,7 @@ from pilu.certify.certificate import Certificate
 from pilu.estimators.base import LangevinBase
 from pilu.estimators.partitioned import NumericTargets, OneHotTargets, partitioned_rows
 
-__all__ = ["LangevinClassification", "LangevinRegression"]
+__all__ = ["LangevinClassification", "LangevinRegression", "check_classes_survive"]
 
 Array = NDArray[np.float64]
 
@@ -163,7 +163,12 @@ class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[mis
         requested = self._members(self._fitted.source.take(rows)[1]).sum(axis=0)
         left: Array = self._counted() - requested
         if not may_empty:
-            self._check_classes_survive(left, requested)
+            check_classes_survive(
+                self.classes_,
+                left,
+                requested,
+                "refit without the class, or pass keep_empty_classes=True",
+            )
         return left
 
     def _counted(self) -> Array:
@@ -179,11 +184,15 @@ class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[mis
             known = self._class_counts = partitions.target_sums(source.live)
         return known
 
-    def _check_classes_survive(self, left: Array, requested: Array) -> None:
-        emptied = self.classes_[(left == 0) & (requested > 0)]
-        if len(emptied):
-            raise ValueError(
-                f"rows must leave at least one row of every class, got the last row(s) of class "
-                f"{emptied.tolist()[0]!r}. Its name would stay in classes_, where the certificate "
-                "does not cover it: refit without the class, or pass keep_empty_classes=True."
-            )
+
+def check_classes_survive(
+    classes: NDArray[Any], left: Array, requested: Array, remedy: str
+) -> None:
+    """Refuse to forget the last rows of a class; counts are those of every class."""
+    emptied = classes[(left == 0) & (requested > 0)]
+    if len(emptied):
+        raise ValueError(
+            f"rows must leave at least one row of every class, got the last row(s) of class "
+            f"{emptied.tolist()[0]!r}. Its name would stay in the model, where the certificate "
+            f"does not cover it: {remedy}."
+        )

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from pilu._checks import check_integer, check_probability, check_real, complaint
 from pilu._progress import progress_bar
 from pilu.certify.accountant import Accountant, Request, Target
-from pilu.certify.floor import calibrate_with_floor, noise_floor
+from pilu.certify.floor import calibrate_with_floor, raised_to_floor
 from pilu.certify.registry import resolve_accountant
 from pilu.estimators.fitted import FittedMixin
 from pilu.estimators.partitioned import lazy_quote, partitioned_rows
@@ -138,8 +138,7 @@ class QuotingMixin(FittedMixin):
         ):
             requests = (Request(x, y, rows) for rows, x, y in blocks)
             noise, reached = judge.calibrate_each(law, requests, target, bar.update)
-        floor = noise_floor(law)
-        return np.where((noise > 0) & (noise < floor), floor, noise), reached
+        return raised_to_floor(noise, law), reached
 
     def certified_epsilon(
         self,

@@ -75,8 +75,9 @@ class LangevinRidgeBase(PlanningMixin, LangevinBase):
         """The same from dask collections: one pass over the partitions, where they are."""
         if self.batch_size is not None or self.solver != "spectral":
             raise ValueError(
-                "batch_size must be None and solver 'spectral' for dask collections: rows are read "
-                "once, where they are."
+                "batch_size must be None and solver 'spectral' for dask collections, got "
+                f"batch_size={self.batch_size!r} and solver={self.solver!r}: rows are read once, "
+                "where they are."
             )
         key, fit_intercept = secrets.token_bytes(32), bool(self.fit_intercept)
         validate_data(self, partitions.like, skip_check_array=True)  # names of columns
@@ -101,7 +102,8 @@ class LangevinRidgeBase(PlanningMixin, LangevinBase):
         if named["sample_ids"] is None and getattr(learned.index, "is_unique", False):
             named["sample_ids"], self._ids_are_the_index = learned.index, True
         book = RowBook.open(n, key, **named)
-        self._learn(problem, problem.spectrum.largest, self._start(coef_init, p, d), book)
+        step_size = self._resolve_step_size(problem.spectrum.largest)
+        self._learn(problem, step_size, self._start(coef_init, p, d), book)
         return learned
 
     def _wants_sums(self, partitions: Partitions) -> bool:

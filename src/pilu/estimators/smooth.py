@@ -15,7 +15,7 @@ from pilu.estimators.utility import Validation
 from pilu.laws.concentrated import AuxiliaryRuns
 from pilu.losses.loss import Huber, Logistic, Loss, Softmax
 from pilu.losses.problem import SmoothProblem
-from pilu.ridge.partitions import Partitions, is_dask
+from pilu.ridge.partitions import is_dask
 from pilu.ridge.rows import RowSource
 
 __all__ = ["LangevinHuber", "LangevinLogistic", "SmoothClassifier", "SmoothRegressor"]
@@ -90,7 +90,7 @@ class _Smooth(LangevinBase):
             raise _refusal_of_dask()
         return super()._validated(X, y)
 
-    def _attached_partitions(self, partitions: Partitions) -> RowSource:
+    def _attached_partitions(self, X: Any, y: Any) -> RowSource:
         raise _refusal_of_dask()
 
     def _checked_validation(self, pair: Any, name: str = "validation") -> Validation | None:
@@ -268,6 +268,10 @@ class LangevinHuber(SmoothRegressor):
         )
         self.threshold = threshold
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_real("threshold", self.threshold, above=0.0)
+
     def make_loss(self, n_outputs: int) -> Loss:
         """Huber's."""
-        return Huber(self.threshold)
+        return Huber(float(self.threshold))

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._checks import check_memory
 from pilu._progress import progress_bar
 from pilu.dynamics.entropy import SimulatedGaussian
 from pilu.dynamics.schedule import Schedule
@@ -123,11 +124,18 @@ class ConcentratedLaw:
     def _found(self) -> _Found:
         problem, (R, seed) = self.problem, self.auxiliary
         N, M = self.schedule.n_steps, problem.n_batches
-        means = np.zeros((problem.source.n_rows, -(-N // M)))
+        n, visits = problem.source.n_rows, -(-N // M)
+        check_memory(
+            8 * n * visits,
+            f"means of {n:,} rows at {visits:,} visits each",
+            "Learn with a smaller batch_size, or in fewer steps: rows are then visited less often.",
+        )
+        means = np.zeros((n, visits))
 
         def see(step: int, rows: Rows, scores: Array, targets: Array) -> None:
             means[rows, step // M] = np.mean(problem.loss.statistic(scores, targets), axis=1)
 
+        problem.check_rows(range(N))
         theta, gaussian = np.tile(self.start, (1, R)), SimulatedGaussian(seed)
         largest, done = float(np.linalg.norm(theta)), 0
         with progress_bar(N, what=f"{R} auxiliary runs", unit="step") as bar:

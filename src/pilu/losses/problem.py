@@ -6,13 +6,13 @@ Rows are read in blocks of bounded size, each of them once for a step; scores of
 are carried on together are one matrix product.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._digits import up_to_grid
 from pilu.losses.loss import Loss
 from pilu.losses.probe import check_loss, probe
 from pilu.ridge.batches import Batch, BatchedProblem
@@ -62,7 +62,7 @@ class SmoothProblem(BatchedProblem):
         """
         if step_size * self.largest <= 1.0 + 2.0**-50:  # 1/L itself, rounding aside
             return replace(self, largest=1.0 / step_size)
-        coarse = 2.0 ** (math.ceil(8 * math.log2(self.largest)) / 8)
+        coarse = up_to_grid(self.largest, 8)
         return replace(self, largest=coarse) if step_size * coarse < 2.0 else self
 
     def _largest_eigenvalue(self, rows: Rows) -> float:
@@ -90,8 +90,9 @@ class SmoothProblem(BatchedProblem):
 
     def check_rows(self, steps: range) -> None:
         """Compare the rows of all batches that have a turn with their digests."""
-        met = sorted({k % self.n_batches for k in steps[: self.n_batches]})
-        self.source.check(run for t in met for run in self._runs(self.positions(t), n_runs=1))
+        self.source.check(
+            run for t in self.batches_met(steps) for run in self._runs(self.positions(t), n_runs=1)
+        )
 
     def gradient(
         self, theta: Array, step: int, n_runs: int = 1, see: Spectator | None = None

@@ -111,6 +111,10 @@ class BatchedProblem:
         first = t * self.batch_size
         return first + np.flatnonzero(self.source.live[first : first + self.batch_size])
 
+    def batches_met(self, steps: range) -> list[int]:
+        """Which batches have a turn at some steps."""
+        return sorted({k % self.n_batches for k in steps[: self.n_batches]})
+
     def visits(self, t: int, n_steps: int) -> NDArray[np.intp]:
         """The steps, of the first `n_steps`, at which batch t has its turn."""
         return np.arange(t, n_steps, self.n_batches)

@@ -37,8 +37,7 @@ class CyclicProblem(BatchedProblem):
 
     def turns(self, steps: range) -> Iterator[tuple[int, Batch]]:
         """(step, batch) for each of the steps; their rows are checked before the first."""
-        met = sorted({k % self.n_batches for k in steps[: self.n_batches]})
-        positions = {t: self.positions(t) for t in met}
+        positions = {t: self.positions(t) for t in self.batches_met(steps)}
         self.source.check(positions.values())
         for k in steps:
             yield k, self.batch(positions[k % self.n_batches])

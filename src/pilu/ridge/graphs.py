@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pilu._checks import first_line
 from pilu._extras import need
 from pilu.exceptions import ClusterLost
 
@@ -41,8 +42,7 @@ def computed(*tasks: Any) -> tuple[Any, ...]:
         if not (ours or (isinstance(error, OSError) and _disconnected())):
             raise
         raise ClusterLost(
-            f"the dask cluster could not finish the work: {_first_line(error)}. Nothing was "
-            "changed."
+            f"the dask cluster could not finish the work: {first_line(error)}. Nothing was changed."
         ) from error
     return found
 
@@ -124,7 +124,3 @@ def _disconnected() -> bool:
         return bool(distributed.default_client().status != "running")
     except ValueError:  # no client
         return False
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -123,6 +123,12 @@ class Partitions:
             raise ValueError(f"X must have two dimensions, got {X.ndim}.")
         if y.ndim not in (1, 2):
             raise ValueError(f"y must have one or two dimensions, got {y.ndim}.")
+        for name, collection in beside.items():
+            if collection.ndim != 1:
+                raise ValueError(
+                    f"{name} must have one dimension, got {collection.ndim}. Take a column, as in "
+                    "frame['who']."
+                )
         n_features, n_outputs = width_of("X", X), 1 if y.ndim == 1 else width_of("y", y)
         like = X._meta if hasattr(type(X), "columns") else np.empty((0, n_features))
         n_rows = None

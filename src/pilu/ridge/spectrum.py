@@ -1,13 +1,14 @@
 """The eigenbasis of A = X'X + alpha I, in which every law and every step is elementwise."""
 
 import math
-import os
 import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+
+from pilu._checks import check_memory
 
 __all__ = ["Spectrum", "check_room"]
 
@@ -18,17 +19,11 @@ _MATRICES = 8  # p x p, at once, when a new eigenbasis takes an old one's place 
 
 def check_room(n_columns: int) -> None:
     """Refuse columns whose eigenbasis this machine cannot hold, before the rows are read."""
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # a system that does not tell
-        return
-    needed = _MATRICES * 8 * n_columns**2
-    if needed > memory:
-        raise ValueError(
-            f"X must have fewer columns, got {n_columns:,}: their eigenbasis takes "
-            f"{needed / 1e9:.0f} GB, and this machine has {memory / 1e9:.0f} GB. Reduce the "
-            "columns by a map that was fixed beforehand (docs/sizes.md)."
-        )
+    check_memory(
+        _MATRICES * 8 * n_columns**2,
+        f"X must have fewer columns, got {n_columns:,}: their eigenbasis",
+        "Reduce the columns by a map that was fixed beforehand (docs/sizes.md).",
+    )
 
 
 @dataclass(frozen=True, eq=False)

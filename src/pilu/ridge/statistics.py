@@ -1,7 +1,9 @@
 """Sufficient statistics of ridge regression: X'X and X'Y, in one pass over blocks of rows."""
 
+import itertools
 import math
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -14,7 +16,8 @@ __all__ = ["ReadShare", "Statistics"]
 Array = NDArray[np.float64]
 
 # read(share, shares) gives every shares-th block of rows, from the share-th on.
-ReadShare = Callable[[int, int], Iterable[tuple[Array, Array]]]
+_Block = tuple[Array, Array]
+ReadShare = Callable[[int, int], Iterable[_Block]]
 
 _WORTH_THREADS = 32 * 2**20  # bytes of rows
 _MOST_THREADS = 4
@@ -45,12 +48,17 @@ class Statistics:
         blas = ThreadpoolController().select(user_api="blas")
         threads = max((library["num_threads"] for library in blas.info()), default=1)
         shares = min(threads, _MOST_THREADS)
-        with blas.limit(limits=threads // shares), ThreadPoolExecutor(shares) as pool:
-            parts = list(
-                pool.map(
-                    lambda share: _sums(read(share, shares), p, d, fit_intercept), range(shares)
-                )
-            )
+        with (
+            blas.limit(limits=threads // shares),
+            ThreadPoolExecutor(shares) as pool,
+            _StopOnError() as stop,
+        ):
+
+            def sums(share: int) -> tuple[Array, Array, float]:
+                with stop:
+                    return _sums(stop.unless_stopped(read(share, shares)), p, d, fit_intercept)
+
+            parts = list(pool.map(sums, range(shares)))
         gram, cross, energy = parts.pop()
         for other in parts:
             gram += other[0]
@@ -89,6 +97,23 @@ class Statistics:
             _ratio(before, after), math.sqrt(_ratio(before * self.target_energy, after * energy))
         )
         return (self.error + _ROUNDING) * shrink
+
+
+class _StopOnError:
+    """One thread's error, or Ctrl-C, ends the work of all at their next block."""
+
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+
+    def __enter__(self) -> "_StopOnError":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self._stopped.set()
+
+    def unless_stopped(self, blocks: Iterable[_Block]) -> Iterator[_Block]:
+        return itertools.takewhile(lambda _: not self._stopped.is_set(), blocks)
 
 
 def _sums(
