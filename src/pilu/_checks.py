@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "LARGEST_NUMBER",
+    "LARGEST_SQUARE",
     "as_numbers",
     "check_choice",
     "check_flag",
@@ -16,9 +18,14 @@ __all__ = [
     "check_memory",
     "check_probability",
     "check_real",
+    "check_scale",
     "complaint",
     "first_line",
 ]
+
+LARGEST_NUMBER = 1e50  # magnitude of data and noise
+LARGEST_SQUARE = 1e100  # and of what is made of their squares
+_CACHED_NUMBERS = 2**15
 
 
 def complaint(name: str, allowed: str, value: object, remedy: str = "") -> ValueError:
@@ -38,9 +45,10 @@ def check_real(
     *,
     above: float | None = None,
     least: float | None = None,
+    most: float = math.inf,
     remedy: str = "",
 ) -> float:
-    """A finite real number, strictly above `above` or at least `least`."""
+    """A finite real number, strictly above `above` or at least `least`, and at most `most`."""
     if above is not None:
         allowed = f"a finite number > {above:g}"
     elif least is not None:
@@ -50,6 +58,8 @@ def check_real(
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise complaint(name, allowed, value, remedy)
     number = float(value)
+    if most < number < math.inf:
+        raise complaint(name, f"at most {most:g}", value, remedy)
     too_low = (above is not None and not number > above) or (
         least is not None and not number >= least
     )
@@ -108,4 +118,19 @@ def check_memory(needed: float, what: str, remedy: str) -> None:
         raise ValueError(
             f"{what} would take {needed / 1e9:.0f} GB, and this machine has {memory / 1e9:.0f} GB. "
             f"{remedy}"
+        )
+
+
+def check_scale(name: str, values: Any) -> None:
+    """Refuse data and noise of magnitudes that the proofs' arithmetic does not cover."""
+    # Squares and their products must stay within the doubles on every path to a certificate.
+    values, largest = np.atleast_1d(values), 0.0
+    step = max(1, _CACHED_NUMBERS * len(values) // values.size)
+    for start in range(0, len(values), step):  # few enough to be in the cache for the second look
+        some = values[start : start + step]
+        largest = max(largest, abs(float(np.max(some))), abs(float(np.min(some))))
+    if largest > LARGEST_NUMBER or 0.0 < largest < 1 / LARGEST_NUMBER:
+        raise ValueError(
+            f"{name} must have its largest magnitude in [{1 / LARGEST_NUMBER:g}, "
+            f"{LARGEST_NUMBER:g}], got {largest:g}. Choose other units."
         )

@@ -38,7 +38,7 @@ def up_to_grid(value: float, per_octave: int) -> float:
 
 
 def _short(value: float, digits: int, rounding: str) -> str:
-    exact = Decimal(value)
+    exact = Decimal(repr(float(value)))  # 0.05 is 0.05, not the double next to it
     if not exact or not exact.is_finite():
         return f"{value:g}"
     rounded = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding)

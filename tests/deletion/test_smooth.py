@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
@@ -195,3 +196,30 @@ def test_wrong_options(options, complaint, csv, tmp_path, monkeypatch):
     assert found.exit_code == 2
     assert complaint in " ".join(found.output.split())
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("loss", ["--loss logistic", "--classify"])
+def test_labels_that_are_missing_or_no_classes(loss, rows, arrow_table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    labels = np.array(["a", "b"])[(rows[1] > 0).astype(int)].tolist()
+    for name, column, words in (
+        ("empty", ["", *labels[1:]], "every row must have a class, got an empty one"),
+        ("numbers", rows[1], "must have fewer classes than there are rows, got 60"),
+    ):
+        pyarrow.csv.write_csv(arrow_table.set_column(4, "y", pa.array(column)), f"{name}.csv")
+        line = f"fit {name}.csv --target y --id row_id --subject person --out s {loss}"
+        found = CliRunner().invoke(app, line.split())
+        assert found.exit_code == 2
+        assert words in " ".join(found.output.split())
+        assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("loss", ["--loss huber", "--loss squared"])
+def test_features_past_what_is_proved(loss, arrow_table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    huge = pa.array(np.full(N, 1e160))
+    pyarrow.csv.write_csv(arrow_table.set_column(0, "f0", huge), "huge.csv")
+    line = f"fit huge.csv --target y --id row_id --subject person --out s {loss}"
+    found = CliRunner().invoke(app, line.split())
+    assert found.exit_code == 2
+    assert "features must have its largest magnitude in" in " ".join(found.output.split())

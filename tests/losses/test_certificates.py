@@ -14,6 +14,8 @@ from losses.plain import CASES, FORMS, THRESHOLD, model_for, problem_for
 from oracles.high_precision import delta_from_mu_mp, epsilon_from_mu_mp, mu_from_epsilon_mp
 from oracles.qp import closed_form_mu, minmax_mu, solve_qp
 from pilu import Certificate, CertificateMismatch, LangevinHuber, LangevinLogistic
+from pilu.certify import floor as floor_module
+from pilu.certify import theorem as theorem_module
 from pilu.certify.accountant import Request
 from pilu.certify.concentrated import ConcentratedSensitivities
 from pilu.exceptions import AlreadyForgotten, RowsChanged, RowsNotAttached
@@ -160,6 +162,77 @@ def test_verify_refuses_what_was_changed(certificate, path, value):
         pilu.verify(altered(certificate, path, value))
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["mu"], -1.0),
+        (["mu"], None),
+        (["mu"], 50.0),
+        (["accountant", "name"], "theoremx"),
+        (["accountant", "delta_split"], -0.5),
+        (["accountant", "delta_tails"], -0.005),
+        (["accountant", "delta_means"], 0.0),
+        (["accountant", "auxiliary_runs"], 0),
+        (["accountant", "loss"], {}),
+        (["accountant", "group"], "joint"),
+        (["evidence_sha256"], ""),
+    ],
+)
+def test_verify_refuses_what_was_changed_without_the_evidence(certificate, path, value):
+    public = certificate.without_evidence()
+    pilu.verify(public)
+    with pytest.raises(CertificateMismatch):
+        pilu.verify(altered(public, path, value))
+
+
+@pytest.mark.parametrize("b", [None, 5])
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["rows"], [5, 6]),
+        (["rows"], [2, 7]),
+        (["conditional_on", 0], "0" * 64),
+        (["schedule", 0, 0], STEPS + 1),
+        (["schedule", 1, 1], 2.5),
+        (["epsilon_target"], 2.0),
+        (["numerical_error", "conversions_relative"], 1e-3),
+        (["accountant", "seen"], True),
+    ],
+)
+def test_a_model_knows_which_certificate_it_issued(path, value, b):
+    model = fitted("logistic", batch_size=b)
+    forget(model, 2)
+    certificate = forget(model, [3, 4])
+    model.verify(certificate)
+    model.verify(certificate.without_evidence())
+    with pytest.raises(CertificateMismatch):
+        model.verify(altered(certificate, path, value))
+
+
+def test_a_model_knows_whom_a_redraw_left_out():
+    model = fitted("huber")
+    certificate = forget(model, [3, 4], method="redraw")
+    model.verify(certificate)
+    with pytest.raises(CertificateMismatch, match="the model did not issue it"):
+        model.verify(altered(certificate, ["rows"], [5, 6]))
+
+
+@pytest.mark.parametrize("name", ["logistic", "huber"])
+def test_rows_at_the_floor_are_quoted_alike_alone_and_together(name, monkeypatch):
+    model = fitted(name)
+    before = model.quote(**REQUEST)
+    floor = float(np.median(before.noise))  # as if so much were lost in rounding
+    for module in (theorem_module, floor_module):
+        monkeypatch.setattr(module, "noise_floor", lambda law: floor)
+    every, alone = model.quote(**REQUEST), model.quote([[i] for i in range(24)], **REQUEST)
+    raised = (before.noise > 0) & (before.noise < floor)
+    assert raised.sum() > 5
+    assert (every.noise[raised] == floor).all()
+    np.testing.assert_allclose(every.noise, alone.noise, rtol=1e-9)
+    np.testing.assert_allclose(every.epsilon, alone.epsilon, rtol=1e-8)
+    assert (every.epsilon[raised] < 0.9999).any()
+
+
 def test_terms_belong_together_and_to_the_evidence(certificate):
     record = json.loads(certificate.to_json())
     others = json.loads(certificate.to_json())
@@ -266,14 +339,26 @@ def test_forgetting_drops_the_means_and_takes_other_runs():
     assert not after._found.means[3].any()
 
 
-def test_a_redraw_takes_other_auxiliary_runs_even_of_nobody_new():
-    model = fitted("logistic", random_state=3)
+@pytest.mark.parametrize("seed", [None, 3])
+def test_a_redraw_takes_other_auxiliary_runs_only_where_the_law_is_another(seed):
+    """Whoever could draw them again and again would take those that suit him."""
+    model = fitted("logistic", random_state=seed)
     rows = np.arange(24)
-    before = model._fitted.law.mean_statistics(rows, STEPS)
+
+    def means():
+        return model._fitted.law.mean_statistics(rows, STEPS)
+
+    first = means()
     model.unlearn(method="redraw")
-    after = model._fitted.law.mean_statistics(rows, STEPS)
-    np.testing.assert_array_equal(before[:, 0], after[:, 0])
-    assert (before != after)[:, 1:].all()
+    np.testing.assert_array_equal(means(), first)
+    forget(model, 7)
+    model.unlearn(method="redraw")
+    second = means()
+    left = rows != 7
+    np.testing.assert_array_equal(second[left, 0], first[left, 0])
+    assert (second != first)[left, 1:].all()
+    model.unlearn(method="redraw")
+    np.testing.assert_array_equal(means(), second)
 
 
 def test_a_quote_and_the_request_that_follows_see_the_same_means():

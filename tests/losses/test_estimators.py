@@ -308,3 +308,53 @@ def test_rows_are_compared_with_their_digests_once_for_all_segments(monkeypatch)
     monkeypatch.setattr(RowSource, "check", lambda self, runs: seen.append(1) or check(self, runs))
     model.quote()
     assert len(seen) == 1
+
+
+def test_rows_from_a_generator():
+    X, y, _ = problem_for("softmax")
+    model = LangevinLogistic(**OPTIONS).fit(X, y)
+    assert model.unlearn((k for k in (1, 2)), n_unlearn_steps=2).rows == (1, 2)
+
+
+@pytest.mark.parametrize("other", [1, None])
+def test_labels_of_two_types(other):
+    X, _, _ = problem_for("logistic")
+    labels = np.array(["a", other] * 12, dtype=object)
+    with pytest.raises(ValueError, match=r"y must hold labels of one type, got .*str"):
+        LangevinLogistic().fit(X, labels)
+
+
+def test_a_split_of_delta_is_a_number_of_any_width():
+    X, y, _ = problem_for("logistic")
+    model = LangevinLogistic(**OPTIONS).fit(X, y)
+    certificate = model.unlearn(3, accountant=Theorem(delta_split=np.float32(0.25)))
+    assert model.verify(certificate)["epsilon_recomputed"]
+    assert certificate.accountant["delta_split"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"epsilon": 1e300}, r"epsilon must be at most 1e\+06, got epsilon=1e\+300"),
+        ({"epsilon": 1e-300, "delta": 1e-300}, "epsilon must be at least 1e-12"),
+        (
+            {"delta": 1e-300, "accountant": Theorem(delta_split=1e-30)},
+            "delta must be at least 1e-305 over delta_split",
+        ),
+    ],
+)
+def test_targets_beyond_what_is_proved(options, words):
+    X, y, _ = problem_for("logistic")
+    model = LangevinLogistic(**OPTIONS).fit(X, y)
+    with pytest.raises(ValueError, match=words):
+        model.unlearn(3, **options)
+    with pytest.raises(ValueError, match=r"noise must be at most 1e\+50"):
+        model.certified_epsilon(3, noise=1e300)
+    assert len(model.remaining_) == 24
+
+
+@pytest.mark.parametrize("options", [{"alpha": 1e300}, {"step_size": 1e-300}])
+def test_parameters_beyond_what_is_proved(options):
+    X, y, _ = problem_for("logistic")
+    with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
+        LangevinLogistic(**options).fit(X, y)

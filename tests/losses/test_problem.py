@@ -9,7 +9,9 @@ import pytest
 
 from conftest import with_ones
 from losses.plain import CASES, FORMS, problem_for
-from pilu.losses import Logistic, Loss, Softmax, Squared, problem
+from pilu.losses import Huber, Logistic, Loss, Softmax, Squared, problem
+from pilu.losses.loss import _Residual
+from pilu.losses.probe import probe
 from pilu.losses.problem import SmoothProblem
 from pilu.ridge.rows import RowSource
 
@@ -201,9 +203,86 @@ class Careless(Logistic):
         return 0 * low
 
 
+class CarelessHuber(Huber):
+    name = "careless huber"
+
+    def largest_gradient(self, low, high, n_scores):
+        return 0 * low
+
+
+class TooSmoothHuber(Huber):
+    name = "too smooth huber"
+    smoothness = 0.01
+
+
 class TooSmooth(Logistic):
     name = "too smooth"
     smoothness = 0.1
+
+
+class Wave(_Residual):
+    """1 - cos(z - y): smooth, and convex near the targets only."""
+
+    name = "wave"
+
+    def value(self, scores, targets):
+        return np.sum(1 - np.cos(scores - targets), axis=-1)
+
+    def gradient(self, scores, targets):
+        return np.sin(scores - targets)
+
+    def largest_gradient(self, low, high, n_scores):
+        return np.ones_like(low)
+
+
+class Welsch(Wave):
+    name = "welsch"
+
+    def value(self, scores, targets):
+        return np.sum(1 - np.exp(-((scores - targets) ** 2) / 2), axis=-1)
+
+    def gradient(self, scores, targets):
+        r = scores - targets
+        return r * np.exp(-(r**2) / 2)
+
+
+class AnotherValue(Squared):
+    name = "another value"
+
+    def value(self, scores, targets):
+        return 2 * super().value(scores, targets)
+
+
+class LowOnly(Squared):
+    """Forgets the upper end."""
+
+    name = "low only"
+
+    def largest_gradient(self, low, high, n_scores):
+        return np.abs(low)
+
+
+class NothingBetween(Squared):
+    name = "nothing between"
+
+    def largest_gradient(self, low, high, n_scores):
+        return np.where(high > low, 0.0, np.abs(low))
+
+
+class InPlace(Logistic):
+    name = "in place"
+
+    def statistic(self, scores, targets):
+        scores *= targets
+        return scores[..., 0]
+
+
+@dataclass(frozen=True)
+class Disguised(Squared):
+    name: str = "mine"
+
+
+FAR = [[1e6], [-2e6], [3e6 + 0.25]]
 
 
 class Unsmooth(Loss):
@@ -225,15 +304,54 @@ class Unsmooth(Loss):
         (FirstOnly(), [[1.0, 2.0], [0.0, 1.0]], "largest_gradient of the first only loss does not"),
         (Careless(), [[1.0], [-1.0]], "largest_gradient of the careless loss does not hold"),
         (TooSmooth(), [[1.0], [-1.0]], "smoothness of the too smooth loss does not hold"),
+        (Wave(), [[1.0], [-1.0]], "convexity of the wave loss does not hold"),
+        (Welsch(), [[1.0], [-1.0]], "convexity of the welsch loss does not hold"),
+        (Welsch(), FAR, "convexity of the welsch loss does not hold"),
+        (AnotherValue(), [[1.0], [-1.0]], "gradient as that of value of the another value loss"),
+        (AnotherValue(), FAR, "gradient as that of value of the another value loss"),
+        (LowOnly(), [[1.0], [-1.0]], "largest_gradient of the low only loss does not hold"),
+        (LowOnly(), FAR, "largest_gradient of the low only loss does not hold"),
+        (NothingBetween(), [[1.0], [-1.0]], "largest_gradient of the nothing between loss"),
+        (CarelessHuber(), FAR, "largest_gradient of the careless huber loss does not hold"),
+        (TooSmoothHuber(), FAR, "smoothness of the too smooth huber loss does not hold"),
+        (InPlace(), [[1.0], [-1.0]], "read-only"),
+        (Disguised("huber"), [[1.0], [-1.0]], "name must be a text of Disguised's own"),
         (Logistic, [[1.0], [-1.0]], "make_loss must return"),
         (Unsmooth(), [[1.0], [-1.0]], "smoothness must be"),
     ],
 )
 def test_a_loss_that_does_not_fit_its_targets_is_refused(loss, targets, complaint):
     Y = np.array(targets)
-    source = RowSource.of(np.ones((2, 3)), Y, fit_intercept=True)
+    source = RowSource.of(np.ones((len(Y), 3)), Y, fit_intercept=True)
     with pytest.raises(ValueError, match=complaint):
-        SmoothProblem.fit(source, 1.0, Y.shape[1], 2, loss)
+        SmoothProblem.fit(source, 1.0, Y.shape[1], len(Y), loss)
+
+
+@pytest.mark.parametrize("loss", [Squared(), Huber(), Huber(1e-3), Huber(1e4)])
+@pytest.mark.parametrize("size", [1e-12, 1e-3, 1.0, 1e6, 1e12, 1e30])
+@pytest.mark.parametrize("C", [1, 3, 200])
+def test_a_true_loss_is_not_refused_for_its_rounding(loss, size, C, rng):
+    targets = size * rng.normal(size=(40, C))
+    probe(loss, targets)
+
+
+@pytest.mark.parametrize("C", [1, 2, 10, 1000])
+def test_true_losses_of_classes_are_not_refused_for_their_rounding(C, rng):
+    labels = rng.integers(max(C, 2), size=40)
+    targets = np.eye(C)[labels] if C > 1 else np.where(labels[:, None] > 0, 1.0, -1.0)
+    probe(Softmax() if C > 1 else Logistic(), targets)
+
+
+def test_scores_are_left_alone_by_whoever_looks(rng):
+    X, Y = rng.normal(size=(20, 3)), np.where(rng.normal(size=(20, 1)) > 0, 1.0, -1.0)
+    smooth = smooth_problem(X, Y, Logistic())
+
+    def meddle(step, rows, scores, targets):
+        scores *= 2
+
+    with pytest.raises(ValueError, match="read-only"):
+        smooth.gradient(np.zeros((4, 1)), 0, see=meddle)
+    assert Y.flags.writeable
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0, 1.2, 1.7, 1.99, 1.9999])

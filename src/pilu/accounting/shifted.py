@@ -207,9 +207,11 @@ def blocks_from_sensitivities(sensitivities: Array, variances: Array, contractio
 
 
 def extra_noise_for_each(
-    sensitivities: Array, variances: Array, contraction: float, mu: float
+    sensitivities: Array, variances: Array, contraction: float, mu: float, least: float = 0.0
 ) -> tuple[Array, Array]:
     """Extra variance that brings each row of `sensitivities` down to `mu`, and the mu it reaches.
+
+    Where some is needed, no less than `least` is taken.
 
     The paper's closed form answers at once for all rows where it is feasible; only the rest are
     solved one by one.
@@ -224,8 +226,10 @@ def extra_noise_for_each(
         slope = total / needed
         closed = (extra > 0) & (slope[:, None] * payable <= arrived).all(axis=1)
     reached = np.full(len(extra), mu / _UP)
-    for i in np.flatnonzero(~closed):
+    for i in np.flatnonzero(~closed | (extra < least)):
         blocks = blocks_from_sensitivities(sensitivities[i], variances, contraction)
         extra[i] = blocks.extra_for(mu)
+        if 0 < extra[i] < least:
+            extra[i] = least
         reached[i] = blocks.mu(extra[i])
     return extra, reached

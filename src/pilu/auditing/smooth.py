@@ -22,6 +22,8 @@ __all__ = ["SmoothRuns"]
 
 Array = NDArray[np.float64]
 
+_UNLEARNED, _RETRAINED = 2, 3  # streams of a seed: a model's own auxiliary runs have 1
+
 
 @dataclass(frozen=True, eq=False)
 class SmoothRuns:
@@ -79,17 +81,17 @@ class SmoothRuns:
 
     def unlearned(self, seed: int) -> Array:
         """Parameters of one run that learned the rows and unlearned them."""
-        return np.asarray(self._runs(self._problem, 1, (seed, 0))[0])
+        return np.asarray(self._runs(self._problem, 1, (seed, _UNLEARNED))[0])
 
     def retrained(self, seed: int) -> Array:
         """Parameters of one run that never saw the rows, the unlearning steps included."""
-        return np.asarray(self._runs(self._left, 1, (seed, 1))[0])
+        return np.asarray(self._runs(self._left, 1, (seed, _RETRAINED))[0])
 
     def draw(self, n_runs: int, seed: int) -> tuple[Array, Array]:
         """Many runs of both kinds, side by side and so much faster: n_runs x parameters each."""
         return (
-            self._runs(self._problem, n_runs, (seed, 0)),
-            self._runs(self._left, n_runs, (seed, 1)),
+            self._runs(self._problem, n_runs, (seed, _UNLEARNED)),
+            self._runs(self._left, n_runs, (seed, _RETRAINED)),
         )
 
     @property

@@ -83,7 +83,7 @@ class Accountant(Protocol):
     def calibrate_each(
         self, law: Law, blocks: Iterable[Request], target: Target, progress: Progress
     ) -> tuple[Array, Array]:
-        """Noise and certified epsilon of every row of the blocks as a request by itself."""
+        """Noise, none or no less than the floor, and epsilon of every row as a request."""
         ...
 
     def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:

@@ -6,14 +6,9 @@ is taken from the law, not from realised parameters.
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pilu.certify.accountant import Accountant, Calibration, Law, Request, Target
 
-__all__ = ["VISIBLE_ULPS", "calibrate_with_floor", "noise_floor", "raised_to_floor"]
-
-Array = NDArray[np.float64]
+__all__ = ["VISIBLE_ULPS", "calibrate_with_floor", "noise_floor"]
 
 VISIBLE_ULPS = 2.0**12  # rounding units of the parameters that one step's noise must span
 
@@ -21,12 +16,6 @@ VISIBLE_ULPS = 2.0**12  # rounding units of the parameters that one step's noise
 def noise_floor(law: Law) -> float:
     """Least sigma whose step spans enough rounding units of parameters as large as the mean."""
     return VISIBLE_ULPS * 2.0**-52 * law.size / math.sqrt(2 * law.step_size)
-
-
-def raised_to_floor(noise: Array, law: Law) -> Array:
-    """Noise levels, those below the floor raised to it; none at all stays none."""
-    floor = noise_floor(law)
-    return np.where((noise > 0) & (noise < floor), floor, noise)
 
 
 def calibrate_with_floor(

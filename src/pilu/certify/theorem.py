@@ -21,6 +21,7 @@ from pilu.accounting.shifted import (
 from pilu.certify.accountant import Calibration, Law, Progress, Request, Target
 from pilu.certify.concentrated import ConcentratedSensitivities
 from pilu.certify.cyclic import CyclicSensitivities
+from pilu.certify.floor import noise_floor
 from pilu.certify.sensitivities import RidgeSensitivities, Sensitivities
 from pilu.laws.concentrated import ConcentratedLaw
 from pilu.laws.contraction import ROUNDING
@@ -31,6 +32,7 @@ __all__ = ["Theorem"]
 Array = NDArray[np.float64]
 
 _ROOM = 1 + 1e-11  # for the rounding up of the blocks once they are pooled and coarsened
+_LEAST_SLACK = 1e-305  # what logarithms and quotients of it can be taken of
 _EVIDENCE_BLOCKS = 5  # with step size and contraction: twelve numbers
 
 
@@ -57,7 +59,8 @@ class Theorem:
     takes_corrections: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_probability("delta_split", self.delta_split)
+        # As Python's: it stands in the certificate.
+        object.__setattr__(self, "delta_split", check_probability("delta_split", self.delta_split))
         check_choice("strong_convexity", self.strong_convexity, ("alpha", "retained"))
         check_choice("group", self.group, ("sum", "joint"))
 
@@ -123,16 +126,17 @@ class Theorem:
         """Noise and epsilon of each row, for a `parts`-th of the target's mu and slack."""
         sensitivities = chain.of_each(rows, self._slack(target) / parts)
         variances = law.schedule.variances(law.step_size)
-        mu = self._target_mu(target) / parts
+        mu, floor = self._target_mu(target) / parts, noise_floor(law)
         noise, reached = np.empty(len(rows.X)), np.empty(len(rows.X))
         for part in self._rows_of_equal_contraction(len(rows.X)):
             some = Request(rows.X[part], rows.Y[part], rows.rows[part])
             c = self._contraction(law, chain, some, target)
+            unit = _variance_of_unit_noise(law, target, c)
             extra, reached[part] = extra_noise_for_each(
-                sensitivities[part], variances, c, mu / _ROOM
+                sensitivities[part], variances, c, mu / _ROOM, least=floor**2 * unit
             )
-            noise[part] = np.sqrt(extra / _variance_of_unit_noise(law, target, c))
-        noise *= 1 + ROUNDING
+            noise[part] = np.sqrt(extra / unit) * (1 + ROUNDING)
+            noise[part] = np.where(extra == floor**2 * unit, floor, noise[part])
         # mu_from_epsilon has tested that its mu gives the target, so rounding may not exceed it.
         epsilon = np.asarray(epsilon_from_mu(reached, self._delta_gdp(target)))
         return noise, np.where(reached <= mu, np.minimum(epsilon, target.epsilon), epsilon)
@@ -203,7 +207,11 @@ class Theorem:
         return target.delta - self._slack(target)
 
     def _slack(self, target: Target) -> float:
-        return self.delta_split * target.delta  # delta_s: for the sensitivity bounds together
+        # delta_s: for the sensitivity bounds together
+        slack = self.delta_split * target.delta
+        if slack < _LEAST_SLACK:
+            raise complaint("delta", f"at least {_LEAST_SLACK:g} over delta_split", target.delta)
+        return slack
 
     def _contraction(
         self, law: Law, chain: Sensitivities, request: Request, target: Target

@@ -100,6 +100,8 @@ def _check_fields(c: Certificate) -> None:
     if c.method == "langevin":
         _require(0 < c.delta < 1, "delta is not in (0, 1)")
         _require(len(c.rows) > 0, "no row is listed")
+        _require(len(c.evidence_sha256) == 64, "evidence_sha256 is not a hash")
+        _check_accountant(c)
         _require(
             tuple(c.schedule[-1]) == (c.n_unlearn_steps, c.noise),
             "the schedule's last segment is not (n_unlearn_steps, noise)",
@@ -151,7 +153,7 @@ def _recompute_theorem(c: Certificate) -> tuple[float, Spent]:
         and 0 < c.n_unlearn_steps < 10**9,
         "the evidence is out of range",
     )
-    _check_terms(c, split * c.delta)
+    _check_terms(c)
     blocks = Blocks(numbers[:, 0], numbers[:, 1])
     extra = c.noise**2 * 2 * step_size * later_variance(c.n_unlearn_steps, contraction)
     mu, slack = blocks.mu_as_pooled(extra), split * c.delta
@@ -167,12 +169,31 @@ def _recompute_theorem(c: Certificate) -> tuple[float, Spent]:
     return epsilon, total
 
 
-def _check_terms(c: Certificate, slack: float) -> None:
-    """What a bound by concentration rests on, where the loss is not ridge's."""
+def _check_terms(c: Certificate) -> None:
     terms = (c.evidence or {}).get("terms", {})
+    _require(sha256_of(_terms(c)) == sha256_of(terms), "the terms are not those of the evidence")
+
+
+def _terms(c: Certificate) -> dict[str, Any]:
+    """What a bound by concentration rests on, where the loss is not ridge's."""
     names = {"loss", "auxiliary_runs", "delta_tails", "delta_means"}
-    stated = {name: c.accountant[name] for name in names & set(c.accountant)}
-    _require(sha256_of(stated) == sha256_of(terms), "the terms are not those of the evidence")
+    return {name: c.accountant[name] for name in names & set(c.accountant)}
+
+
+def _check_accountant(c: Certificate) -> None:
+    """What can be said of the accountant's numbers without the evidence."""
+    name = c.accountant.get("name")
+    _require(name in ("exact", "theorem"), f"accountant {c.accountant!r} is not known")
+    _require(c.mu is None or 0 <= c.mu < math.inf, "mu is negative or infinite")
+    if name == "exact":
+        return
+    split = float(c.accountant["delta_split"])
+    _require(0 < split < 1, "delta_split is not in (0, 1)")
+    _require(c.mu is not None, "mu is missing")
+    slack = split * c.delta
+    certified = float(epsilon_from_mu(c.mu or 0.0, c.delta - slack))
+    _require(c.epsilon >= certified * (1 - _TOLERANCE) - 1e-12, "epsilon is less than mu's")
+    stated = _terms(c)
     if stated:
         tails, means = float(stated["delta_tails"]), float(stated["delta_means"])
         _require(0 < tails < slack and 0 < means < slack, "delta_s is not shared out as stated")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._checks import check_choice
+from pilu._checks import check_choice, check_scale
 from pilu.deletion.gathering import (
     Gathered,
     batch_bytes_within,
@@ -21,7 +21,6 @@ from pilu.deletion.snapshot import KINDS, Model
 from pilu.deletion.tables import Columns, Table
 from pilu.deletion.targets import sorted_classes
 from pilu.dynamics.chain import Problem
-from pilu.estimators.base import check_scale
 from pilu.estimators.outputs import LangevinClassification, LangevinRegression
 from pilu.estimators.requests import RowBook
 from pilu.estimators.smooth import LangevinHuber, LangevinLogistic
@@ -62,11 +61,21 @@ def fit_table(
         raise ValueError(f"{table.path} must have at least 2 rows, got {table.n_rows}.")
     n, width = table.n_rows, len(table.features)
     smooth = isinstance(model, LangevinLogistic | LangevinHuber)
+    if smooth and scheduler is not None:
+        raise ValueError(
+            f"scheduler must be left out for the {loss} loss: every step reads the rows again, in "
+            "one process."
+        )
     held = table.held_bytes + (8 * n * width if smooth else 0)
     most_bytes = batch_bytes_within(memory, n, width + bool(model.fit_intercept), held)
     model.n_features_in_ = width
     if isinstance(model, LangevinClassification):
         model.classes_ = sorted_classes(table.path, table.targets())
+        if len(model.classes_) == n:
+            raise ValueError(
+                f"{table.path}: the target must have fewer classes than there are rows, got {n:,}, "
+                "one for each. For numbers leave out --classify; --loss huber takes them too."
+            )
     encode = encoder(model, table.path)
     d = encode(table.take(np.array([0], dtype=np.intp)).y).shape[1]
     if isinstance(model, LangevinRegression):
@@ -75,20 +84,12 @@ def fit_table(
     gathered = Gathered(n, d, kinds, key)
     problem: Problem
     if smooth:
-        if scheduler is not None:
-            raise ValueError(
-                f"scheduler must be left out for the {loss} loss: every step reads the rows again, "
-                "in one process."
-            )
         problem = _in_memory(table, gathered, model, encode, most_bytes, key)
         largest = problem.largest
     else:
         problem = _in_one_pass(table, gathered, model, most_bytes, key, scheduler)
         largest = problem.spectrum.largest
-    if gathered.n_noted != n:
-        raise changed(table.path)
-    for name, most in zip(("features", "targets"), gathered.largest, strict=True):
-        check_scale(f"{table.path}: {name}", most)
+    _check_gathered(table, gathered)
     _check_unique(table, gathered.names)
     start = np.zeros((problem.source.n_columns, d))
     model._learn(problem, _step_size(model, largest), start, RowBook(None, None, key))
@@ -167,14 +168,20 @@ def _in_memory(
         targets = encode(batch.y)
         gathered.note(table.path, batch, targets)
         X[batch.places], Y[batch.places] = batch.X, targets
-    if gathered.n_noted != n:
-        raise changed(table.path)
+    _check_gathered(table, gathered)
     source = RowSource(
         X, Y, bool(model.fit_intercept), np.ones(n, dtype=bool), gathered.digests, key
     )
     problem, _ = model._problem(source, gathered.n_outputs)
     assert isinstance(problem, SmoothProblem)
     return problem
+
+
+def _check_gathered(table: Table, gathered: Gathered) -> None:
+    if gathered.n_noted != table.n_rows:
+        raise changed(table.path)
+    for name, most in zip(("features", "targets"), gathered.largest, strict=True):
+        check_scale(f"{table.path}: {name}", most)
 
 
 def _check_unique(table: Table, names: Names) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._checks import first_line
+from pilu._checks import LARGEST_NUMBER, check_scale, first_line
 from pilu._extras import need
 from pilu._progress import progress_bar
 from pilu.deletion.names import Names, hashes_of
@@ -68,6 +68,9 @@ class Gathered:
         assert people is not None
         self.names.hashes["subject"][places] = people
         seen = [_largest(values) for values in (batch.X, Y)]
+        for name, largest in zip(("features", "targets"), seen, strict=True):
+            if largest > LARGEST_NUMBER:  # before they are squared
+                check_scale(f"{path}: {name}", largest)
         with self._lock:
             self.largest = np.maximum(self.largest, seen)
             self.target_sums += Y.sum(axis=0)

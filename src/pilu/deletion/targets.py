@@ -48,6 +48,11 @@ def sorted_classes(path: Path, columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
                 "text."
             )
         found |= set(y.tolist())
+        if "" in found:
+            raise ValueError(
+                f"{path}: every row must have a class, got an empty one. Drop such rows, or name "
+                "what is missing."
+            )
         if len(found) > _MOST_CLASSES:
             raise ValueError(
                 f"{path}: the target must have at most {_MOST_CLASSES} classes, got more. For "

@@ -9,7 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pilu._checks import as_numbers, check_flag, check_integer, check_real, complaint
+from pilu._checks import (
+    LARGEST_SQUARE,
+    as_numbers,
+    check_flag,
+    check_integer,
+    check_real,
+    check_scale,
+    complaint,
+)
 from pilu.dynamics.chain import Chain, Problem
 from pilu.dynamics.entropy import GaussianSource, SeededGaussian, SystemGaussian
 from pilu.dynamics.schedule import Segment
@@ -21,12 +29,9 @@ from pilu.laws.cyclic import CyclicLaw
 from pilu.losses.problem import SmoothProblem
 from pilu.ridge.rows import RowSource
 
-__all__ = ["LangevinBase", "check_batch_size", "check_scale"]
+__all__ = ["LangevinBase", "check_batch_size"]
 
 Array = NDArray[np.float64]
-
-_LARGEST = 1e50  # magnitude of data and noise
-_CACHED_NUMBERS = 2**15
 
 
 class LangevinBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
@@ -122,7 +127,7 @@ class LangevinBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _check_parameters(self) -> None:
-        check_real("alpha", self.alpha, least=0.0)
+        check_real("alpha", self.alpha, least=0.0, most=LARGEST_SQUARE)
         check_integer("n_steps", self.n_steps, least=1)
         check_real(
             "noise",
@@ -133,7 +138,12 @@ class LangevinBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
         )
         check_scale("noise", self.noise)
         if not (isinstance(self.step_size, str) and self.step_size == "auto"):
-            check_real("step_size", self.step_size, above=0.0, remedy="step_size='auto' takes 1/L.")
+            check_real(
+                "step_size",
+                self.step_size,
+                least=1 / LARGEST_SQUARE,
+                remedy="step_size='auto' takes 1/L.",
+            )
         if self.batch_size is not None:
             check_integer(
                 "batch_size",
@@ -214,21 +224,6 @@ def check_batch_size(batch_size: int, n_rows: int) -> None:
             f"at most the number of rows, {n_rows}",
             batch_size,
             "batch_size=None takes all rows at every step.",
-        )
-
-
-def check_scale(name: str, values: Any) -> None:
-    """Refuse data and noise of magnitudes that the proofs' arithmetic does not cover."""
-    # Squares and their products must stay within the doubles on every path to a certificate.
-    values, largest = np.atleast_1d(values), 0.0
-    step = max(1, _CACHED_NUMBERS * len(values) // values.size)
-    for start in range(0, len(values), step):  # few enough to be in the cache for the second look
-        some = values[start : start + step]
-        largest = max(largest, abs(float(np.max(some))), abs(float(np.min(some))))
-    if largest > _LARGEST or 0.0 < largest < 1 / _LARGEST:
-        raise ValueError(
-            f"{name} must have its largest magnitude in [{1 / _LARGEST:g}, {_LARGEST:g}], got "
-            f"{largest:g}. Choose other units."
         )
 
 

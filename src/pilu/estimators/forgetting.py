@@ -141,8 +141,11 @@ class ForgettingMixin(QuotingMixin):
         if validation is not None and request is not None:
             utility = redraw_record(validation, before.law, request, seconds)
         certificate = certify_redraw(chain, rows, utility)
-        book = before.book.without(rows)
-        runs, n_requests = self._auxiliary_after(before.auxiliary), before.n_requests + 1
+        book, n_requests = before.book.without(rows), before.n_requests + 1
+        runs = before.auxiliary
+        # The same law again keeps its runs: else one could redraw until they suit.
+        if len(rows) or chain.schedule != before.chain.schedule:
+            runs = self._auxiliary_after(runs)
         self._fitted = Fitted(chain, book, n_requests=n_requests, auxiliary=runs)
         return certificate
 
@@ -156,10 +159,18 @@ class ForgettingMixin(QuotingMixin):
         """Check a certificate by itself and against the parameters that the model holds now."""
         check_is_fitted(self)
         checks = verify(certificate)
+        fitted = self._fitted
         if sha256_of_parameters(self._theta) != certificate.parameters_sha256:
             raise CertificateMismatch(
                 "the model's parameters are not those of the certificate. It was issued for "
                 "another model, or the model has changed since."
+            )
+        issued = certificate.method == "redraw" or certificate.sha256 in fitted.certificates[-1:]
+        gone = np.isin(certificate.rows, np.flatnonzero(~fitted.source.live)).all()
+        if not (issued and gone and certificate.schedule == fitted.chain.schedule.segments):
+            raise CertificateMismatch(
+                "the certificate has the model's parameters, but the model did not issue it: it "
+                "was altered."
             )
         return {**checks, "parameters_checked": True}
 

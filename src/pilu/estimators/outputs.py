@@ -1,6 +1,6 @@
 """Targets and predictions: numbers for regression, classes for classification."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,9 +66,16 @@ class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[mis
 
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         X, y = validate_data(self, X, y, dtype="numeric")
-        check_classification_targets(y)
-        y = column_or_1d(y, warn=True)
-        self.classes_ = np.unique(y)
+        try:
+            check_classification_targets(y)
+            y = column_or_1d(y, warn=True)
+            self.classes_ = np.unique(y)
+        except TypeError:  # labels that cannot be sorted
+            kinds = sorted({type(label).__name__ for label in y})
+            raise ValueError(
+                f"y must hold labels of one type, got {' and '.join(kinds)}. Write all of them as "
+                "text, or as whole numbers."
+            ) from None
         self._check_classes()
         return X, self._coded(y)
 
@@ -137,6 +144,8 @@ class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[mis
         """
         check_is_fitted(self)
         check_choice("method", method, ("langevin", "redraw"))
+        if isinstance(rows, Iterator):  # it is looked at twice
+            rows = list(rows)
         keep, left = check_flag("keep_empty_classes", keep_empty_classes), None
         partitioned = partitioned_rows(self._fitted.source) is not None
         if not keep or (partitioned and self._class_counts is not None):

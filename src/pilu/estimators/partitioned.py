@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from pilu._extras import need
 from pilu.certify.accountant import Accountant, Law, Request, Target
-from pilu.certify.floor import raised_to_floor
 from pilu.ridge.partitions import PartitionedRows, Reading, taken
 from pilu.ridge.rows import RowSource, digests_of
 from pilu.ridge.values import index_of, labels_of, numbers_of
@@ -132,7 +131,6 @@ def _priced(
         noise, epsilon = price.judge.calibrate_each(
             price.law, [request], price.target, lambda _: None
         )
-    noise = raised_to_floor(noise, price.law)
     return _table([noise, epsilon, np.full(len(noise), price.target.delta)], index)
 
 

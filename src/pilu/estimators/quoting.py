@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from pilu._checks import check_integer, check_probability, check_real, complaint
+from pilu._checks import LARGEST_NUMBER, check_integer, check_probability, check_real, complaint
 from pilu._progress import progress_bar
 from pilu.certify.accountant import Accountant, Request, Target
-from pilu.certify.floor import calibrate_with_floor, raised_to_floor
+from pilu.certify.floor import calibrate_with_floor
 from pilu.certify.registry import resolve_accountant
 from pilu.estimators.fitted import FittedMixin
 from pilu.estimators.partitioned import lazy_quote, partitioned_rows
@@ -25,6 +25,7 @@ __all__ = ["QuotingMixin", "is_many"]
 Array = NDArray[np.float64]
 
 _WORTH_PROCESSES = 256  # rows: for fewer, starting processes costs more than it saves
+_LEAST_EPSILON, _LARGEST_EPSILON = 1e-12, 1e6  # that the accountants were tested for
 _WIDTH = 16  # numbers for each row and step, by which blocks of rows are kept small
 
 
@@ -137,8 +138,7 @@ class QuotingMixin(FittedMixin):
             progress_bar(n, what="quoting", unit="row") as bar,
         ):
             requests = (Request(x, y, rows) for rows, x, y in blocks)
-            noise, reached = judge.calibrate_each(law, requests, target, bar.update)
-        return raised_to_floor(noise, law), reached
+            return judge.calibrate_each(law, requests, target, bar.update)
 
     def certified_epsilon(
         self,
@@ -163,7 +163,7 @@ class QuotingMixin(FittedMixin):
             As in `quote`.
         """
         check_is_fitted(self)
-        noise = check_real("noise", noise, least=0.0)
+        noise = check_real("noise", noise, least=0.0, most=LARGEST_NUMBER)
         target = self._target(1.0, delta, n_unlearn_steps)  # its epsilon need not be met
         source = self._fitted.source
         request = Request.read(source, live_rows(source.live, rows))
@@ -174,7 +174,7 @@ class QuotingMixin(FittedMixin):
         if delta is None:
             delta = 1.0 / self._fitted.source.n_rows
         return Target(
-            check_real("epsilon", epsilon, above=0.0),
+            _check_epsilon(epsilon),
             _check_delta(delta),
             check_integer("n_unlearn_steps", n_unlearn_steps, least=1),
         )
@@ -203,6 +203,13 @@ def _check_n_jobs(n_jobs: Any) -> int:
     if n_jobs == 0 or isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer):
         raise complaint("n_jobs", "an integer other than 0", n_jobs, "-1 takes every core.")
     return int(n_jobs)
+
+
+def _check_epsilon(epsilon: Any) -> float:
+    value = check_real("epsilon", epsilon, above=0.0, most=_LARGEST_EPSILON)
+    if value < _LEAST_EPSILON:
+        raise complaint("epsilon", f"at least {_LEAST_EPSILON:g}", epsilon)
+    return value
 
 
 def _check_delta(delta: Any) -> float:

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
-from pilu._checks import check_choice
+from pilu._checks import check_choice, check_scale
 from pilu.dynamics.chain import SOLVERS, Problem
-from pilu.estimators.base import LangevinBase, check_batch_size, check_scale
+from pilu.estimators.base import LangevinBase, check_batch_size
 from pilu.estimators.planning import PlanningMixin
 from pilu.estimators.requests import RowBook
 from pilu.ridge.cyclic import CyclicProblem

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, log_softmax, softmax
 
-from pilu._checks import check_integer, check_real
+from pilu._checks import LARGEST_SQUARE, check_integer, check_real
 from pilu.dynamics.chain import Problem
 from pilu.estimators.base import LangevinBase, check_batch_size
 from pilu.estimators.outputs import LangevinClassification, LangevinRegression
@@ -78,6 +78,7 @@ class _Smooth(LangevinBase):
             "alpha",
             self.alpha,
             above=0.0,
+            most=LARGEST_SQUARE,
             remedy="Such a loss is flat far away: without a penalty no step brings two runs closer "
             "by a factor that is known, separable classes have no minimum at all, and nothing can "
             "be certified.",

@@ -102,6 +102,8 @@ class SmoothProblem(BatchedProblem):
         for rows, batch in self._blocks(step % self.n_batches, n_runs):
             scores = batch.times(theta).reshape(len(rows), n_runs, self.n_outputs)
             targets = batch.targets[:, None, :]
+            # Whoever looks at them before the gradient is taken must leave them as they are.
+            scores.flags.writeable = targets.flags.writeable = False
             if see is not None:
                 see(step, rows, scores, targets)
             total += batch.back(self.loss.gradient(scores, targets).reshape(len(rows), -1))
