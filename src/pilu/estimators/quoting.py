@@ -58,7 +58,7 @@ class QuotingMixin(FittedMixin):
         requests : iterable of requests, optional
             A request is a row number or a sequence of row numbers (a group). None quotes every
             remaining row by itself.
-        epsilon : float > 0
+        epsilon : float in [1e-12, 1e6]
         delta : float in (0, 1), optional
             None is 1/n, n the number of rows at fit.
         n_unlearn_steps : int >= 1
