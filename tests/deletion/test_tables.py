@@ -9,6 +9,7 @@ from deletion.conftest import COLUMNS, N, P
 from pilu.deletion import arrow_tables
 from pilu.deletion import table as table_module
 from pilu.deletion.tables import Columns, open_table
+from pilu.exceptions import RowsChanged
 
 
 @pytest.fixture(params=["parquet", "csv", "npz"])
@@ -163,3 +164,13 @@ def test_whole_numbers_are_names_as_people_type_them(arrow_table, tmp_path):
     pyarrow.parquet.write_table(changed(arrow_table, "person", numbers), path)
     (batch,) = open_table(path, COLUMNS).batches()
     assert [str(name) for name in batch.subjects[:4]] == ["0", "0", "0", "1"]
+
+
+def test_a_file_that_takes_the_place_of_another_is_noticed(parquet, arrow_table):
+    """The offsets of one file's columns mean nothing in another's."""
+    table = open_table(parquet, COLUMNS)
+    assert table.take(np.array([3])).ids == ["row number 3"]
+    pyarrow.parquet.write_table(arrow_table.slice(1), parquet, row_group_size=7)
+    for read in (lambda: table.take(np.array([3])), lambda: list(table.names())):
+        with pytest.raises(RowsChanged, match=r"people\.parquet was changed while it was in use"):
+            read()

@@ -21,6 +21,7 @@ from pilu.deletion.table import (
     check_columns,
     rows_in_a_batch,
 )
+from pilu.exceptions import RowsChanged
 
 __all__ = ["CsvTable", "ParquetTable", "as_text"]
 
@@ -210,15 +211,24 @@ class ParquetTable(ArrowTable):
     """A Parquet file; rows are found by their row group."""
 
     def _open(self) -> list[str]:
+        self._metadata: Any = None
+        self._stamp = self._seen()
         with self._opened() as file:
             self._metadata = file.metadata
             return list(file.schema_arrow.names)
 
     def _opened(self) -> Any:
         """For as long as something is read: a table may be of thousands of files."""
+        if self._seen() != self._stamp:
+            raise RowsChanged(f"{self.path} was changed while it was in use. Nothing was kept.")
         parquet = need("pyarrow.parquet", for_="reading Parquet", extra="desk")
         # Reading ahead would keep the bytes of all row groups that are asked for.
-        return parquet.ParquetFile(self.path, pre_buffer=False)
+        return parquet.ParquetFile(self.path, metadata=self._metadata, pre_buffer=False)
+
+    def _seen(self) -> tuple[int, ...]:
+        """Another file of the name would be read by the metadata of this one."""
+        found = self.path.stat()
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
     @cached_property
     def n_rows(self) -> int:
