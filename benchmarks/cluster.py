@@ -1,6 +1,5 @@
 """Tables larger than one would like: files streamed by one process, and by a cluster of two."""
 
-import resource
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,6 +14,7 @@ from distributed import Client, LocalCluster
 import pilu
 from benchmarks import references
 from benchmarks.data import Array, Size
+from benchmarks.machine import own_peak
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
 from pilu.deletion.desk import Desk
@@ -46,7 +46,7 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
                 watch.time("products", _products, size)
                 watch.time("streaming", _fit, size, folder, None)
                 watch.time("cluster", _fit, size, folder, cluster.scheduler_address)
-            peaks = client.run(_peak)
+            peaks = client.run(own_peak)
             outcome.counts["worker_megabytes"] = max(peaks.values()) // 10**6
             _quotes(size, watch)
 
@@ -104,7 +104,3 @@ def _smaller(size: Size) -> tuple[Array, Array]:
 def _load() -> None:
     """Libraries, so that no timing pays for it."""
     import pilu.deletion.gathering  # noqa: F401
-
-
-def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -56,3 +56,9 @@ def _commit() -> str | None:
         ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+def own_peak() -> int:
+    """Bytes that this process had at most; not `ru_maxrss`, which begins with the parent's."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))

@@ -12,6 +12,7 @@ import numpy as np
 import pilu
 from benchmarks import references
 from benchmarks.data import SIZES, Array, Size, make_data, with_intercept
+from benchmarks.machine import own_peak
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
 
@@ -102,14 +103,9 @@ def child(name: str) -> None:
     model = pilu.LangevinLogistic(ALPHA, n_steps=10, noise=NOISE, n_auxiliary_runs=RUNS)
     model.fit(X, labels).quote(n_unlearn_steps=2)
     model.unlearn(size.n // 3, n_unlearn_steps=2)
-    print(before, _peak())
+    print(before, own_peak())
 
 
 def _now() -> int:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize()
-
-
-def _peak() -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
