@@ -17,6 +17,7 @@ from pilu.deletion.arrow_tables import CsvTable
 from pilu.deletion.checking import check_receipt, check_store
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
+from pilu.deletion.file_sets import is_among
 from pilu.deletion.gathering import _learn_part
 from pilu.deletion.predicting import predict_table
 from pilu.deletion.rewriting import rewrite_without_forgotten, still_in_table
@@ -285,3 +286,21 @@ def test_a_table_that_shrinks_is_refused_as_such(loss, arrow_table, tmp_path, mo
     monkeypatch.setattr(CsvTable, "n_rows", N + 5)
     with pytest.raises(RowsChanged, match="was changed while it was read"):
         Desk.create(tmp_path / "x", path, COLUMNS, loss=loss, n_steps=20)
+
+
+def test_a_link_to_the_folder_of_a_table_is_that_folder(tmp_path):
+    (tmp_path / "real" / "a").mkdir(parents=True)
+    (tmp_path / "real" / "a" / "one.csv").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for there, here in (("real", "link"), ("link", "real")):
+        assert is_among(tmp_path / here / "a" / "new.csv", tmp_path / there / "*" / "*.csv")
+        assert is_among(tmp_path / here / "new.csv", tmp_path / there / "*.csv")
+        assert not is_among(tmp_path / here / "new.txt", tmp_path / there / "*.csv")
+        assert not is_among(tmp_path / here / "b" / "c" / "new.csv", tmp_path / there / "*.csv")
+
+
+def test_a_rewritten_table_is_called_as_the_old_one(desk, parquet, tmp_path):
+    desk.unlearn("person number 3", n_unlearn_steps=1)
+    moment = desk.store.read()
+    with pytest.raises(ValueError, match=r"out must end in \.parquet as the table does, got clean"):
+        rewrite_without_forgotten(moment, desk.store.key, parquet, tmp_path / "clean")

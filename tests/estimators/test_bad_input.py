@@ -232,3 +232,23 @@ def test_quote_of_a_zero_dimensional_array(model):
 def test_one_class():
     with pytest.raises(ValueError, match="y must have at least 2 classes, got n_classes=1"):
         LangevinRidgeClassifier().fit(X, np.ones(15, dtype=int))
+
+
+@pytest.mark.parametrize("accountant", ["exact", "theorem"])
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 30.0, 200.0, 1000.0])
+@pytest.mark.parametrize("delta", [1e-300, 1e-50, 1e-30, 1e-5, 0.1, 0.5, 0.999])
+def test_at_the_edges_of_its_range_a_certificate_verifies_or_is_not_issued(
+    accountant, epsilon, delta, model
+):
+    usual = 1e-3 <= epsilon <= 30 and 1e-30 <= delta <= 0.1
+    for request in (3, [5, 7]):
+        before = pickle.dumps(model)
+        asked = {"epsilon": epsilon, "delta": delta, "n_unlearn_steps": 5}
+        try:
+            certificate = model.unlearn(request, accountant=accountant, **asked)
+        except ArithmeticError:  # double precision does not do
+            assert not usual
+            assert pickle.dumps(model) == before
+        else:
+            assert model.verify(certificate)["epsilon_recomputed"]
+            assert certificate.epsilon <= epsilon

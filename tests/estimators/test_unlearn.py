@@ -26,7 +26,7 @@ def snapshot(model):
     return pickle.dumps(model), model.coef_.tobytes(), model.total_, tuple(model.remaining_)
 
 
-@pytest.mark.parametrize("solver", ["spectral", "gradient"])
+@pytest.mark.parametrize("solver", ["spectral", pytest.param("gradient", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", ["langevin", "redraw"])
 def test_what_is_released_has_the_right_law(solver, method):
     # Learn on all rows, forget {4, 5}, then {9}: the release against dense propagation.

@@ -18,6 +18,7 @@ from pilu.certify import floor as floor_module
 from pilu.certify import theorem as theorem_module
 from pilu.certify.accountant import Request
 from pilu.certify.concentrated import ConcentratedSensitivities
+from pilu.certify.scope import scope_of_redraw
 from pilu.exceptions import AlreadyForgotten, RowsChanged, RowsNotAttached
 
 ALPHA, STEPS, NOISE, K = 0.5, 30, 0.1, 6
@@ -213,8 +214,28 @@ def test_a_model_knows_whom_a_redraw_left_out():
     model = fitted("huber")
     certificate = forget(model, [3, 4], method="redraw")
     model.verify(certificate)
-    with pytest.raises(CertificateMismatch, match="the model did not issue it"):
-        model.verify(altered(certificate, ["rows"], [5, 6]))
+    for rows in ([5, 6], [3], []):
+        with pytest.raises(CertificateMismatch, match="the model did not issue it"):
+            model.verify(altered(certificate, ["rows"], rows))
+
+
+def test_langevin_steps_are_not_taken_for_a_redraw():
+    model = fitted("logistic")
+    certificate = forget(model, 3)
+    forged = dataclasses.replace(
+        certificate, method="redraw", accountant={"name": "redraw"}, epsilon=0.0, delta=0.0,
+        epsilon_target=0.0, noise=0.0, n_unlearn_steps=0, mu=0.0, total_epsilon=0.0,
+        total_delta=0.0, checks={}, numerical_error={}, evidence=None,
+        scope=scope_of_redraw(private=certificate.scope["private"]),
+    )  # fmt: skip
+    for schedule in (forged.schedule, forged.schedule[:1]):
+        with pytest.raises(CertificateMismatch):
+            model.verify(dataclasses.replace(forged, schedule=schedule))
+    redrawn = forget(model, 4, method="redraw").without_evidence()
+    pilu.verify(redrawn)
+    for change in ({"total_epsilon": 3.0}, {"epsilon": 1.0}, {"conditional_on": ("0" * 64,)}):
+        with pytest.raises(CertificateMismatch):
+            pilu.verify(dataclasses.replace(redrawn, **change))
 
 
 @pytest.mark.parametrize("name", ["logistic", "huber"])

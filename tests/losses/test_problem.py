@@ -282,6 +282,34 @@ class Disguised(Squared):
     name: str = "mine"
 
 
+class Capped(Squared):
+    """True near the targets, and not where the scores begin."""
+
+    name = "capped"
+
+    def largest_gradient(self, low, high, n_scores):
+        return np.minimum(super().largest_gradient(low, high, n_scores), 5e3)
+
+
+@dataclass(frozen=True)
+class PseudoHuber(_Residual):
+    """As in textbooks: for small residuals its value is lost in rounding."""
+
+    name = "pseudo huber"
+    d: float = 1.0
+
+    def value(self, scores, targets):
+        r = (scores - targets) / self.d
+        return np.sum(self.d**2 * (np.sqrt(1 + r**2) - 1), axis=-1)
+
+    def gradient(self, scores, targets):
+        r = (scores - targets) / self.d
+        return self.d * r / np.sqrt(1 + r**2)
+
+    def largest_gradient(self, low, high, n_scores):
+        return np.maximum(np.abs(low), np.abs(high)) if n_scores == 1 else np.maximum(high, 0.0)
+
+
 FAR = [[1e6], [-2e6], [3e6 + 0.25]]
 
 
@@ -314,6 +342,8 @@ class Unsmooth(Loss):
         (NothingBetween(), [[1.0], [-1.0]], "largest_gradient of the nothing between loss"),
         (CarelessHuber(), FAR, "largest_gradient of the careless huber loss does not hold"),
         (TooSmoothHuber(), FAR, "smoothness of the too smooth huber loss does not hold"),
+        (Capped(), FAR, "largest_gradient of the capped loss does not hold"),
+        (CarelessHuber(), [[1e20], [-1e20]], "largest_gradient of the careless huber loss"),
         (InPlace(), [[1.0], [-1.0]], "read-only"),
         (Disguised("huber"), [[1.0], [-1.0]], "name must be a text of Disguised's own"),
         (Logistic, [[1.0], [-1.0]], "make_loss must return"),
@@ -327,7 +357,10 @@ def test_a_loss_that_does_not_fit_its_targets_is_refused(loss, targets, complain
         SmoothProblem.fit(source, 1.0, Y.shape[1], len(Y), loss)
 
 
-@pytest.mark.parametrize("loss", [Squared(), Huber(), Huber(1e-3), Huber(1e4)])
+@pytest.mark.parametrize(
+    "loss",
+    [Squared(), Huber(), Huber(1e-3), Huber(1e4), *map(PseudoHuber, (1e-2, 1.0, 1e2, 1e4, 1e6))],
+)
 @pytest.mark.parametrize("size", [1e-12, 1e-3, 1.0, 1e6, 1e12, 1e30])
 @pytest.mark.parametrize("C", [1, 3, 200])
 def test_a_true_loss_is_not_refused_for_its_rounding(loss, size, C, rng):

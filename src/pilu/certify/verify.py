@@ -97,7 +97,9 @@ def _check_fields(c: Certificate) -> None:
         _scope_agrees(c),
         "the scope does not say what the numbers say",
     )
-    if c.method == "langevin":
+    if c.method == "redraw":
+        _check_redraw(c)
+    else:
         _require(0 < c.delta < 1, "delta is not in (0, 1)")
         _require(len(c.rows) > 0, "no row is listed")
         _require(len(c.evidence_sha256) == 64, "evidence_sha256 is not a hash")
@@ -241,15 +243,20 @@ def _prior(c: Certificate) -> Spent:
     return prior
 
 
-def _recompute_redraw(c: Certificate) -> tuple[float, Spent]:
+def _check_redraw(c: Certificate) -> None:
+    numbers = (c.epsilon, c.epsilon_target, c.delta, c.noise, c.n_unlearn_steps, c.mu)
     _require(
-        c.method == "redraw"
-        and (c.epsilon, c.epsilon_target, c.delta, c.noise, c.n_unlearn_steps, c.mu)
-        == (0.0, 0.0, 0.0, 0.0, 0, 0.0)
+        numbers == (0.0, 0.0, 0.0, 0.0, 0, 0.0)
+        and (c.total_epsilon, c.total_delta) == (0.0, 0.0)
+        and c.accountant.get("name") == "redraw"
         and not c.conditional_on
         and len(c.schedule) == 1,
         "a redraw has epsilon and delta 0, one segment, and depends on no earlier request",
     )
+
+
+def _recompute_redraw(c: Certificate) -> tuple[float, Spent]:
+    _require(c.method == "redraw", "the accountant is a redraw's")
     return 0.0, Spent()
 
 

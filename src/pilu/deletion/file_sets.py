@@ -2,7 +2,6 @@
 
 import glob
 import itertools
-import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -44,8 +43,10 @@ def is_among(path: Path, table: Path) -> bool:
     """Whether a path is one of a table's files, or would be if it were written."""
     if not is_pattern(table):
         return path.resolve() == table.resolve()
-    whole = Path(os.path.abspath(path))
-    return whole.match(os.path.abspath(table)) or path.resolve() in [
+    root = root_of(table)
+    pattern = root.resolve() / table.relative_to(root)
+    whole = path.parent.resolve() / path.name
+    return whole.match(str(pattern)) or path.resolve() in [
         Path(name).resolve() for name in glob.glob(str(table))
     ]
 

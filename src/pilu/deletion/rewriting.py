@@ -46,6 +46,8 @@ def rewrite_without_forgotten(moment: Moment, key: bytes, table: Path, out: Path
         names = {file: out / file.relative_to(root_of(table)) for file in files}
         for name in names.values():
             name.parent.mkdir(parents=True, exist_ok=True)
+    elif out.suffix.lower() != table.suffix.lower():
+        raise ValueError(f"out must end in {table.suffix} as the table does, got {out.name}.")
     parts, n_left = {}, 0
     try:
         for file in files:
@@ -69,8 +71,6 @@ def _rewrite(moment: Moment, key: bytes, table: Path, part: Path) -> int:
         ".npy": _npy,
         ".npz": _npz,
     }
-    if part.suffix.lower() != table.suffix.lower():
-        raise ValueError(f"out must end in {table.suffix} as the table does, got {part.suffix}.")
     drop = still_in_table(moment, key, table)
     writers[table.suffix.lower()](table, drop, part)
     shutil.copymode(table, part)

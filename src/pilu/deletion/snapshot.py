@@ -160,6 +160,7 @@ def _restored(record: Mapping[str, Any], arrays: Arrays, key: bytes) -> Model:
         tuple(record["certificates"]),
         int(record["n_requests"]),
         _restored_runs(model, record),
+        latest=(record["certificates"] or [None])[-1],
     )
     return model
 

@@ -36,6 +36,7 @@ class Fitted:
     certificates: tuple[str, ...] = ()  # hashes of those issued since the last redraw
     n_requests: int = 0
     auxiliary: AuxiliaryRuns | None = None  # for losses whose means are not known
+    latest: str | None = None  # hash of the last certificate, a redraw's too
 
     @property
     def source(self) -> RowSource:

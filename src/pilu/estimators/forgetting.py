@@ -29,6 +29,9 @@ __all__ = ["ForgettingMixin"]
 Array = NDArray[np.float64]
 
 
+_USUAL_EPSILON, _USUAL_DELTA = (1e-3, 30.0), (1e-30, 0.1)
+
+
 class ForgettingMixin(QuotingMixin):
     """Adds `unlearn`, `verify`, `attach`, `consolidate`; needs `_gaussian` from the estimator."""
 
@@ -121,10 +124,13 @@ class ForgettingMixin(QuotingMixin):
             before.chain.problem.statistics_error,
             utility,
         )
+        _check_issue(certificate)
         issued = (*before.certificates, certificate.sha256)
         book, runs = before.book.without(rows), self._auxiliary_after(before.auxiliary)
         # The one assignment: an interrupt before it leaves the model as it was.
-        self._fitted = Fitted(chain, book, spent, issued, before.n_requests + 1, runs)
+        self._fitted = Fitted(
+            chain, book, spent, issued, before.n_requests + 1, runs, latest=certificate.sha256
+        )
         return certificate
 
     def _redraw(self, rows: NDArray[np.intp], validation: Validation | None) -> Certificate:
@@ -146,7 +152,9 @@ class ForgettingMixin(QuotingMixin):
         # The same law again keeps its runs: else one could redraw until they suit.
         if len(rows) or chain.schedule != before.chain.schedule:
             runs = self._auxiliary_after(runs)
-        self._fitted = Fitted(chain, book, n_requests=n_requests, auxiliary=runs)
+        self._fitted = Fitted(
+            chain, book, n_requests=n_requests, auxiliary=runs, latest=certificate.sha256
+        )
         return certificate
 
     def _find(self, rows: Any, ids: Any, subject: Any, *, nobody: bool = False) -> NDArray[np.intp]:
@@ -165,9 +173,7 @@ class ForgettingMixin(QuotingMixin):
                 "the model's parameters are not those of the certificate. It was issued for "
                 "another model, or the model has changed since."
             )
-        issued = certificate.method == "redraw" or certificate.sha256 in fitted.certificates[-1:]
-        gone = np.isin(certificate.rows, np.flatnonzero(~fitted.source.live)).all()
-        if not (issued and gone and certificate.schedule == fitted.chain.schedule.segments):
+        if fitted.latest not in (None, certificate.sha256):  # None: read from a store
             raise CertificateMismatch(
                 "the certificate has the model's parameters, but the model did not issue it: it "
                 "was altered."
@@ -251,3 +257,19 @@ class ForgettingMixin(QuotingMixin):
     def _encoder(self) -> Any:
         """From targets to numbers, partition by partition."""
         raise NotImplementedError
+
+
+def _check_issue(certificate: Certificate) -> None:
+    """At the edges of what accountants take, a certificate is verified before it is true."""
+    epsilon, delta = certificate.epsilon_target, certificate.delta
+    (e0, e1), (d0, d1) = _USUAL_EPSILON, _USUAL_DELTA
+    if e0 <= epsilon <= e1 and d0 <= delta <= d1:
+        return
+    try:
+        verify(certificate)
+    except CertificateMismatch as error:
+        raise ArithmeticError(
+            f"epsilon={epsilon:g} and delta={delta:g} cannot be certified in double precision "
+            f"here: {error} Choose an epsilon within {e0:g} and {e1:g} and a delta within {d0:g} "
+            f"and {d1:g}. Nothing was changed."
+        ) from None

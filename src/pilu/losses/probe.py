@@ -1,5 +1,6 @@
 """A loss is tried out before anything is learned with it: slips are found, promises not proved."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -19,6 +20,7 @@ _ROWS = 32  # of the targets
 _SCALES = (1e-3, 0.1, 1.0, 10.0, 100.0)  # of scores
 _STEPS = np.array([0.1, 0.1, 0.1, 1.0, 1.0, 3.0])  # from a score to another, of its scale
 _ROUNDING = 1e-6  # relative
+_MOST_ROUNDING = 1e-3  # of the largest gradient
 _EXACT = 1e-9  # as a score, what a gradient or a statistic may be off by
 
 
@@ -48,12 +50,17 @@ def probe(loss: Loss, targets: Array) -> None:
     """Try a loss at random scores of a few rows: shapes, and what it promises."""
     rng, targets = np.random.default_rng(0), _fixed(targets[:_ROWS, None, :])
     n, _, C = targets.shape
-    for scale in _SCALES:
+    # Scores begin at zero, as far from the targets as these are large.
+    far = [size] if (size := float(np.abs(targets).max(initial=0.0))) > _SCALES[-1] else []
+    for scale in (*_SCALES, *far):
         here = _fixed(targets + scale * rng.standard_normal((n, 6, C)))
         steps = scale * rng.standard_normal(here.shape) * _STEPS[:, None]
         there = _fixed(here + steps)
         one, other = (_looked_at(loss, z, targets) for z in (here, there))
-        for promise, found, most in _promises(loss, there - here, one, other):
+        promises = _promises(loss, there - here, one, other)
+        if scale >= _SCALES[-1]:  # below, the rounding of a value can be larger than its changes
+            promises = itertools.chain(promises, _of_values(there - here, one, other))
+        for promise, found, most in promises:
             if not (found <= most).all():
                 raise ValueError(
                     f"{promise} of the {loss.name} loss does not hold: at scores of size "
@@ -93,17 +100,22 @@ def _promises(
         found = loss.largest_gradient(start, end, C)
         largest = _shaped(loss, "largest_gradient", found, start.shape)
         for point in points:
-            yield "largest_gradient", point.steepness, largest * (1 + _ROUNDING) + slack
+            # However large the scores, most of a gradient is not taken for rounding.
+            room = min(slack, _MOST_ROUNDING * float(point.steepness.max()))
+            yield "largest_gradient", point.steepness, largest * (1 + _ROUNDING) + room
     turned = np.linalg.norm(other.slope - one.slope, axis=-1)
     yield "smoothness", turned, loss.smoothness * moved * (1 + _ROUNDING) + slack
     apart = loss.lipschitz * (moved * (1 + _ROUNDING) + _EXACT + rounding)
     yield "lipschitz", np.abs(h - g), apart
     yield "convexity", -np.sum((other.slope - one.slope) * step, axis=-1), slack * moved
-    # A convex function rises by no less than its slope before, and by no more than that after.
-    steep = one.steepness + other.steepness
-    slack = _ROUNDING * steep * moved + steep * rounding + slack * moved
+
+
+def _of_values(step: Array, one: _Look, other: _Look) -> Iterator[tuple[str, Array, Array]]:
+    """A convex function rises by no less than its slope before, and by no more than that after."""
+    moved, steep = np.linalg.norm(step, axis=-1), one.steepness + other.steepness
+    risen, rounding = other.value - one.value, one.rounding + other.rounding
+    slack = steep * (_ROUNDING * moved + rounding) + _ROUNDING * np.max(np.abs(risen))
     slack += rounding * np.maximum(np.abs(one.value), np.abs(other.value))
-    risen = other.value - one.value
     yield "gradient as that of value", np.sum(one.slope * step, axis=-1) - risen, slack
     yield "gradient as that of value", risen - np.sum(other.slope * step, axis=-1), slack
 
