@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import bisect
+from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from pilu._checks import check_real, complaint
@@ -163,5 +163,4 @@ def _likely_mu(epsilon: float, delta: float) -> float:
     high = math.log(math.sqrt(2 * epsilon) + 6)
     if excess(low) >= 0:
         return math.exp(low)
-    # Not by secants: where deltas are as small as 1e-50 their slopes underflow.
-    return math.exp(bisect(excess, low, high, xtol=1e-13, maxiter=1000))
+    return math.exp(brentq(excess, low, high, xtol=1e-13, maxiter=1000))

@@ -103,6 +103,9 @@ class ForgettingMixin(QuotingMixin):
         before, started = self._fitted, time.perf_counter()
         law, request = before.law_for(accountant), Request.read(before.source, rows)
         calibration = calibrate_with_floor(accountant, law, request, target)
+        if not calibration.epsilon <= target.epsilon:
+            reason = f"the noise found reaches {calibration.epsilon:g}."
+            raise _out_of_reach(target.epsilon, target.delta, reason)
         gaussian = self._gaussian(stream=before.n_requests + 1)
         segment = Segment(target.n_unlearn_steps, calibration.noise)
         problem = before.chain.problem.without(rows, request.X, request.Y)
@@ -268,8 +271,13 @@ def _check_issue(certificate: Certificate) -> None:
     try:
         verify(certificate)
     except CertificateMismatch as error:
-        raise ArithmeticError(
-            f"epsilon={epsilon:g} and delta={delta:g} cannot be certified in double precision "
-            f"here: {error} Choose an epsilon within {e0:g} and {e1:g} and a delta within {d0:g} "
-            f"and {d1:g}. Nothing was changed."
-        ) from None
+        raise _out_of_reach(epsilon, delta, str(error)) from None
+
+
+def _out_of_reach(epsilon: float, delta: float, reason: str) -> ArithmeticError:
+    (e0, e1), (d0, d1) = _USUAL_EPSILON, _USUAL_DELTA
+    return ArithmeticError(
+        f"epsilon={epsilon:g} and delta={delta:g} cannot be certified in double precision here: "
+        f"{reason} Choose an epsilon within {e0:g} and {e1:g} and a delta within {d0:g} and "
+        f"{d1:g}. Nothing was changed."
+    )

@@ -25,7 +25,7 @@ __all__ = ["QuotingMixin", "is_many"]
 Array = NDArray[np.float64]
 
 _WORTH_PROCESSES = 256  # rows: for fewer, starting processes costs more than it saves
-_LEAST_EPSILON, _LARGEST_EPSILON = 1e-9, 1e3
+_LEAST_EPSILON, _LARGEST_EPSILON = 1e-9, 1e4
 _WIDTH = 16  # numbers for each row and step, by which blocks of rows are kept small
 
 
@@ -58,7 +58,7 @@ class QuotingMixin(FittedMixin):
         requests : iterable of requests, optional
             A request is a row number or a sequence of row numbers (a group). None quotes every
             remaining row by itself.
-        epsilon : float in [1e-9, 1000]
+        epsilon : float in [1e-9, 1e4]
         delta : float in (0, 1), optional
             None is 1/n, n the number of rows at fit.
         n_unlearn_steps : int >= 1
