@@ -59,7 +59,7 @@ def check_real(
         raise complaint(name, allowed, value, remedy)
     number = float(value)
     if most < number < math.inf:
-        raise complaint(name, f"at most {most:g}", value, remedy)
+        raise complaint(name, f"at most {most:g}", value)
     too_low = (above is not None and not number > above) or (
         least is not None and not number >= least
     )

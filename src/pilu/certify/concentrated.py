@@ -90,7 +90,7 @@ class ConcentratedSensitivities:
 
     def of_group_jointly(self, rows: Request, slack: float) -> Array:
         """Not known: the means are those of single rows."""
-        raise NotImplementedError
+        raise NotImplementedError("means are those of single rows: Theorem refuses group='joint'")
 
     def _deviation(self, slack: float, n_visits: int) -> float:
         """q: in units of a statistic's Lipschitz constant in the noise."""

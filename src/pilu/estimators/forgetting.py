@@ -188,7 +188,8 @@ class ForgettingMixin(QuotingMixin):
 
         The last few forgotten rows stay in memory as a correction, because a new eigenbasis for
         every request would be slow. Pickling, deep copies, a redraw and a quote of all rows do
-        this by themselves.
+        this by themselves. Processes that helped with a quote keep its law, without rows, for up
+        to a minute.
 
         Returns
         -------
