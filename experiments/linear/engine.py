@@ -76,7 +76,8 @@ class Engine:
         """The law of learning, by default with the study's T and sigma_learn."""
         segment = Segment(n_steps or self.study.n_steps, noise or self.study.noise)
         start = np.zeros((self.data.X.shape[1], self.n_outputs))
-        return IterateLaw(self.spectrum, self.step_size, Schedule((segment,)), start)
+        error = self.model._fitted.chain.problem.statistics_error
+        return IterateLaw(self.spectrum, self.step_size, Schedule((segment,)), start, error)
 
     def request(self, row: int) -> Request:
         return Request(self.data.X[[row]], self.targets[[row]], np.array([row]))

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pilu.exceptions import WrongArgument
+
 __all__ = [
     "LARGEST_NUMBER",
     "LARGEST_SQUARE",
@@ -28,10 +30,9 @@ LARGEST_SQUARE = 1e100  # and of what is made of their squares
 _CACHED_NUMBERS = 2**15
 
 
-def complaint(name: str, allowed: str, value: object, remedy: str = "") -> ValueError:
+def complaint(name: str, allowed: str, value: object, remedy: str = "") -> WrongArgument:
     """The error for an argument out of its range, to be raised by the caller."""
-    text = f"{name} must be {allowed}, got {name}={value!r}."
-    return ValueError(f"{text} {remedy}" if remedy else text)
+    return WrongArgument(name, allowed, value, remedy)
 
 
 def first_line(error: Exception) -> str:

@@ -1,5 +1,6 @@
-"""Errors that say in which state something is; wrong arguments are plain ``ValueError``.
+"""Errors that say in which state something is; wrong arguments are a ``ValueError``.
 
+WrongArgument             an argument is out of its range: a ValueError that knows which one
 PiluError
 |-- AlreadyForgotten      the row is gone from the model; nothing was changed
 |-- RowsNotAttached       the model was loaded without its rows; `attach` gives them back
@@ -29,7 +30,24 @@ __all__ = [
     "RowsChanged",
     "RowsNotAttached",
     "StoreDamaged",
+    "WrongArgument",
 ]
+
+
+class WrongArgument(ValueError):
+    """An argument is out of its range: ``<name> must be <range>, got <name>=<value>. <remedy>``."""
+
+    def __init__(self, name: str, allowed: str, value: object, remedy: str = "") -> None:
+        super().__init__(name, allowed, value, remedy)
+        self.name, self.allowed, self.value, self.remedy = name, allowed, value, remedy
+
+    def __str__(self) -> str:
+        return self.under(self.name)
+
+    def under(self, name: str) -> str:
+        """The message with the argument under another name, as a command line's option."""
+        text = f"{name} must be {self.allowed}, got {name}={self.value!r}."
+        return f"{text} {self.remedy}" if self.remedy else text
 
 
 class PiluError(Exception):

@@ -263,7 +263,7 @@ def test_totals_are_the_headline_of_a_later_certificate(certificates):
     assert later.total_delta > later.delta
     assert later.total_delta <= first.delta + math.exp(first.epsilon) * later.delta * (1 + 1e-9)
     assert later.scope["conditional_on_earlier_requests"]
-    assert any("conditional" in words for words in later.scope["words"])
+    assert any("conditional" in words for words in later.words)
     assert not pilu.verify(later)["unconditional"]
 
 
@@ -287,7 +287,7 @@ def test_scope_says_whether_the_noise_is_private(model):
     assert pilu.verify(private)["noise_is_private"]
     seeded = fitted(seed=0).unlearn(0)
     assert seeded.scope["private"] is False
-    assert any("NOT PRIVATE" in words for words in seeded.scope["words"])
+    assert any("NOT PRIVATE" in words for words in seeded.words)
     assert not pilu.verify(seeded)["noise_is_private"]
     for name, value in private.scope.items():
         assert value is False or not name.startswith("covers_")

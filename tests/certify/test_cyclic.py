@@ -52,7 +52,8 @@ def assert_theorem(found, reference):
 
 def assert_exact(found, reference):
     assert found >= reference * (1 - 1e-10)
-    assert found == pytest.approx(reference, rel=1e-8)
+    # What rounding may have done in all steps is charged: some 1e-7 of the noise.
+    assert found == pytest.approx(reference, rel=5e-7)
 
 
 # Batch size, steps (never whole cycles), noise; rows of the first, a middle and the last batch
@@ -137,10 +138,11 @@ def test_one_batch_is_the_full_batch(accountant, rows, diabetes):
     request, target = Request.read(problem.source, np.array(rows)), Target(1.0, 1e-3, 12)
     full = accountant.calibrate(model._fitted.law, request, target)
     cyclic = accountant.calibrate(law, request, target)
-    assert cyclic.noise == pytest.approx(full.noise, rel=1e-9)
-    assert cyclic.epsilon == pytest.approx(full.epsilon, rel=1e-9)
+    # Both charge what rounding may have done, each in its own way.
+    assert cyclic.noise == pytest.approx(full.noise, rel=5e-7)
+    assert cyclic.epsilon == pytest.approx(full.epsilon, rel=5e-7)
     assert accountant.spend(law, request, 0.7, target).epsilon == pytest.approx(
-        accountant.spend(model._fitted.law, request, 0.7, target).epsilon, rel=1e-8
+        accountant.spend(model._fitted.law, request, 0.7, target).epsilon, rel=5e-7
     )
 
 

@@ -334,5 +334,6 @@ def test_steps_enough_to_forget_everything(rng):
     # (1 - eta a)^K underflows: what is left of the row is smaller than any square.
     X, Y = rng.normal(size=(60, 4)), rng.normal(size=(60, 3))
     model = LangevinRidge(alpha=0.2, n_steps=40, noise=0.2).fit(X, Y)
-    noises = [model.quote([5], n_unlearn_steps=K).noise[0] for K in range(80, 400, 20)]
-    assert max(noises) < 1e-9
+    counts = [*range(80, 400, 20), 5_000, 100_000]
+    noises = [model.quote([5], n_unlearn_steps=K).noise[0] for K in counts]
+    assert max(noises) < 1e-8  # what rounding of the parameters asks for, and no more

@@ -83,6 +83,16 @@ def test_a_signed_receipt_against_everything(fitted, tmp_path):
     assert "from another store" in fitted("verify c.json --store second", code=2)
 
 
+def test_arguments_have_the_names_of_options_and_columns_their_own(fitted, tmp_path):
+    wrong = fitted("unlearn store --subject p3 --steps 0", code=2)
+    assert "steps must be an integer >= 1, got steps=0." in wrong
+    assert "n_unlearn" not in wrong
+    columns = {"n_steps": [1.0, 2.0, 3.0], "n_unlearn_steps": ["a", "b", "c"], "y": [0.0, 1.0, 2.0]}
+    pyarrow.parquet.write_table(pa.table(columns), tmp_path / "odd.parquet")
+    line = "fit odd.parquet --target y --id n_steps --out odd"
+    assert "n_unlearn_steps" in fitted(line, code=2)
+
+
 def test_a_whole_store_is_verified(fitted, tmp_path):
     head = json.loads(fitted("ledger store --json"))["head"]
     fitted("unlearn store --subject p3 --steps 1")

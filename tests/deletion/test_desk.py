@@ -1,5 +1,7 @@
 """The desk against the estimator in memory, and what is left in its files."""
 
+import copy
+import dataclasses
 from collections.abc import Mapping
 from datetime import date
 
@@ -9,13 +11,14 @@ import pyarrow.parquet
 import pytest
 
 from deletion.conftest import COLUMNS, N
-from pilu import LangevinRidge, LangevinRidgeClassifier, verify
+from pilu import CertificateMismatch, LangevinRidge, LangevinRidgeClassifier, verify
 from pilu.certify.coarse import CoarseExact
 from pilu.deletion import merkle
 from pilu.deletion import table as table_module
 from pilu.deletion.budget import Budget
 from pilu.deletion.desk import Desk
 from pilu.deletion.predicting import predict_table
+from pilu.deletion.release import release_record
 from pilu.deletion.tables import Columns
 from pilu.exceptions import AlreadyForgotten, BudgetSpent, LedgerMismatch, RowsChanged, StoreDamaged
 
@@ -334,9 +337,44 @@ def test_what_is_released_is_on_a_grid_well_below_the_noise(desk, tmp_path):
     step = np.sqrt(2 / np.load(folder / "eigenvalues.npy").max()) * certificate.noise
     assert grid < step / 100
     assert record["certificate_sha256"] == certificate.sha256
-    assert record["parameters_sha256"] == certificate.parameters_sha256
     with desk.log() as log:
         assert log.entries()[-1].record["sha256"] == record["sha256"]
+
+
+def test_a_release_is_a_function_of_the_rounded_parameters(desk):
+    moment = desk.store.read()
+    model, features = moment.model, moment.state["features"]
+    record = release_record(model, features, None)
+    fitted, grid = model._fitted, record["grid"]
+    middle = np.round(fitted.chain.theta / grid) * grid
+    for share in (-0.49, -0.1, 0.3, 0.49):  # the low bits, and far more than those
+        chain = dataclasses.replace(fitted.chain, theta=middle + share * grid)
+        model._fitted = dataclasses.replace(fitted, chain=chain)
+        assert release_record(model, features, None) == record
+
+
+def test_a_stored_model_accepts_what_the_log_has_and_nothing_else(desk):
+    first = desk.unlearn("person number 3", n_unlearn_steps=2)
+    model = desk.store.read().model
+    assert model.verify(first)["issuer_checked"]
+    redrawn = desk.redraw()
+    model = desk.store.read().model
+    assert model.verify(redrawn)["issuer_checked"]
+    named = {"parameters_sha256": redrawn.parameters_sha256}
+    for forged in (
+        dataclasses.replace(redrawn.without_evidence(), rows=(1,)),
+        dataclasses.replace(first.without_evidence(), **named),
+    ):
+        with pytest.raises(CertificateMismatch, match="did not issue it"):
+            model.verify(forged)
+
+
+def test_a_stored_model_that_has_forgotten_nothing_accepts_nothing(desk):
+    model = desk.store.read().model
+    held = desk.store.read().entries[0].record["parameters_sha256"]
+    foreign = copy.deepcopy(model).unlearn(method="redraw").without_evidence()
+    with pytest.raises(CertificateMismatch, match="did not issue it"):
+        model.verify(dataclasses.replace(foreign, parameters_sha256=held))
 
 
 def test_predictions_of_a_table(desk, parquet, rows, tmp_path):

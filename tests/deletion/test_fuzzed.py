@@ -420,8 +420,10 @@ def test_a_long_complaint_of_sqlite_is_one_line(copied):
     """A page of pointers, one of which leads nowhere: SQLite has something to say of each."""
     store = copied()
     content = bytearray((store / "ledger.sqlite").read_bytes())
-    page = next(k for k in range(4096, len(content), 4096) if content[k] == 5)
-    content[page + 14] ^= 0x40
+    pages = [k for k in range(4096, len(content), 4096) if content[k] == 5]
+    assert pages  # interior pages of a table; their pointers to cells begin at byte 12
+    for page in pages:
+        content[page + 12] ^= 0x40
     (store / "ledger.sqlite").write_bytes(content)
     _, complaint = outcome(said_by_store, store)
     assert "ledger.sqlite" in complaint

@@ -274,7 +274,7 @@ def eighth_below(number):
 def as_stored(model, X, y):
     """The model as the next command finds it."""
     record, key = json.loads(json.dumps(record_of(model))), model._fitted.source.key
-    model = restored(record, dict(arrays_of(model)), key)
+    model = restored(record, dict(arrays_of(model)), key, latest=None)
     source = model._fitted.source.reading(X, y[:, None])
     model._fitted = model._fitted.reading(model._fitted.chain.problem.reading(source))
     return model

@@ -61,7 +61,7 @@ def test_anybody_can_check_it_without_pilu(receipt, keys):
     load_pem_public_key(keys[1].read_bytes()).verify(signature, signed)
     statement = json.loads(body)
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
-    digest = statement["subject"][0]["digest"]["sha256"]
+    digest = statement["subject"][0]["digest"]["hmac-sha256"]
     assert digest == receipt.certificate.parameters_sha256
     signed_entry = statement["predicate"]["entry"]
     assert signed_entry["certificate"]["epsilon"] == receipt.certificate.epsilon
@@ -109,7 +109,7 @@ def signed(statement, key_path):
 def test_a_signature_of_something_else(receipt, keys):
     good = statement_of(receipt)
     check_signature(receipt.signed(signed(good, keys[0])), keys[1])
-    subject = [{"name": "parameters", "digest": {"sha256": "0" * 64}}]
+    subject = [{"name": "parameters", "digest": {"hmac-sha256": "0" * 64}}]
     place = good["predicate"] | {"place": 2}
     for other in (
         good | {"subject": subject},

@@ -36,7 +36,8 @@ def test_a_corrected_eigenbasis_certifies_what_a_new_one_does(data):
     for row in range(9):
         one = corrected.unlearn(row, **REQUEST)
         two = renewed.consolidate().unlearn(row, **REQUEST)
-        assert one.noise == pytest.approx(two.noise, rel=1e-8)
+        # Each charges what rounding may have done to it, a correction a little more.
+        assert one.noise == pytest.approx(two.noise, rel=2e-7)
         assert one.total_delta == pytest.approx(two.total_delta, rel=1e-6)
         corrected.verify(one)
 
@@ -52,7 +53,7 @@ def test_later_requests_on_a_correction_meet_their_target_by_dense_laws(data):
         place = [int(np.flatnonzero(left == row)[0])]
         problem = (with_ones(X[left]), y[left, None], place, ALPHA, model.step_size_, segments)
         noise = model.unlearn(row, **REQUEST).noise
-        for share, enough in ((1.0, True), (1 - 1e-5, False)):
+        for share, enough in ((1.0, True), (1 - 1e-4, False)):
             if noise == 0.0 and not enough:
                 continue  # none is needed, and there is no less
             P, Q = output_laws(*problem, noise * share, 8)

@@ -168,7 +168,7 @@ def test_noise_of_the_theorem_by_brute_force(depth, problem):
 def test_a_noise_below_the_floor_is_raised_to_it(depth, monkeypatch):
     law = fitted(depth, 50, 6)._fitted.law
     before = minibatches.calibrated(depth, law, depth.rows()[:1])
-    monkeypatch.setattr(minibatches, "noise_floor", lambda law: 0.3)
+    monkeypatch.setattr(minibatches, "noise_floor", lambda law, n_steps: 0.3)
     after = minibatches.calibrated(depth, law, depth.rows()[:1])
     for place, noise in before.items():
         assert after[place] == pytest.approx(max(noise, 0.3) if noise > 0 else 0.0)

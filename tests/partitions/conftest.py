@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import dask
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +11,16 @@ from distributed import Client, LocalCluster
 
 N, P = 240, 6
 COLUMNS = [f"f{k}" for k in range(P)]
+
+
+@pytest.fixture(autouse=True)
+def threads_unless_a_cluster_is_asked_for(request):
+    """A client that another test's dead cluster has left behind would be waited for without end."""
+    if {"client", "cluster", "mortal", "doomed"} & set(request.fixturenames):
+        yield
+    else:
+        with dask.config.set(scheduler="threads"):
+            yield
 
 
 @pytest.fixture(scope="session")
@@ -25,11 +36,20 @@ def frame(rows):
     return table.assign(y=rows[1])
 
 
+def two_processes():
+    return LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
+
+
 @pytest.fixture(scope="session")
 def cluster():
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-    ) as made:
+    with two_processes() as made:
+        yield made
+
+
+@pytest.fixture
+def mortal():
+    """A cluster of its own for tests that kill workers: others would wait for those."""
+    with two_processes() as made:
         yield made
 
 

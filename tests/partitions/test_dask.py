@@ -212,16 +212,20 @@ def test_a_cluster(client, frame, model):
 
 
 @pytest.mark.filterwarnings("ignore")  # of distributed, about the worker that is gone
-def test_a_worker_that_dies_in_the_middle(client, cluster, rows, model):
+def test_a_worker_that_dies_in_the_middle(mortal, rows, model):
+    from distributed import Client
+
     X, y = as_arrays(rows, chunk=30)
-    thread = kill_a_worker(cluster, after=0.6)
-    found = LangevinRidge(**SETTINGS).fit(X.map_blocks(slow), y)
-    thread.join()
-    np.testing.assert_allclose(found.coef_, model.coef_, rtol=1e-9)
-    client.wait_for_workers(2)
-    thread = kill_a_worker(cluster, after=0.6)
-    noise = found.quote(**QUOTE).compute()["noise"]
-    thread.join()
+    with Client(mortal) as client:
+        client.wait_for_workers(2)
+        thread = kill_a_worker(mortal, after=0.6)
+        found = LangevinRidge(**SETTINGS).fit(X.map_blocks(slow), y)
+        thread.join()
+        np.testing.assert_allclose(found.coef_, model.coef_, rtol=1e-9)
+        client.wait_for_workers(2)
+        thread = kill_a_worker(mortal, after=0.6)
+        noise = found.quote(**QUOTE).compute()["noise"]
+        thread.join()
     np.testing.assert_allclose(noise, model.quote(**QUOTE).noise, rtol=1e-8, atol=1e-12)
 
 

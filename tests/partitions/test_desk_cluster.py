@@ -86,9 +86,9 @@ def test_a_store_fitted_by_a_cluster(cluster, alone, pattern, small_parts, tmp_p
 
 
 @pytest.mark.filterwarnings("ignore")  # of distributed, about the worker that is gone
-def test_a_worker_that_dies(cluster, alone, pattern, small_parts, tmp_path):
-    thread = kill_a_worker(cluster, after=0.3)
-    where = cluster.scheduler_address
+def test_a_worker_that_dies(mortal, alone, pattern, small_parts, tmp_path):
+    thread = kill_a_worker(mortal, after=0.3)
+    where = mortal.scheduler_address
     with Desk.create(tmp_path / "c", pattern, COLUMNS, scheduler=where, **SETTINGS) as desk:
         thread.join()
         same(desk, alone)

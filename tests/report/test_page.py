@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pilu
+from pilu.certify.scope import LIMITS, promises_of
 from pilu.report.contents import Costs
 from pilu.report.page import render
 from pilu.report.pictures import draw_costs, histogram
@@ -180,7 +181,6 @@ def test_all_text_is_escaped():
         answered([], {**certificates()[0], "method": EVIL, "parameters_sha256": EVIL}, 2),
     ]
     entries[-1]["subjects"] = [EVIL] * 4
-    entries[-1]["certificate"]["scope"]["words"] = [EVIL]
     usual = contents()
     found = page_of(
         contents(
@@ -242,7 +242,7 @@ def test_the_headline_and_what_is_promised(page):
     assert f"at most 2.72 times as likely, plus {up(delta)}, as" in page.text  # e, rounded up
     assert "without the 5 rows forgotten since the last redraw" in page.text
     assert "that redraw left out the 4 rows forgotten before" in page.text
-    for word in third["scope"]["words"]:
+    for word in (*promises_of(third), *LIMITS):
         assert page.text.count(word) == 1  # either certified or not
     right = 100 * (1 - (1 - delta) * math.exp(-epsilon) / 2)
     said = float(re.search(r"right at most ([\d.]+) %", page.text)[1])

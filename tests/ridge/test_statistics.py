@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -83,3 +84,19 @@ def test_an_interrupt_while_threads_work_ends_them_soon(monkeypatch):
     with threadpool_limits(2, user_api="blas"), pytest.raises(KeyboardInterrupt):
         Statistics.collect(read, 6000, 4, 1, fit_intercept=False)
     assert len(taken) < 1000
+
+
+@pytest.mark.parametrize(
+    ("n", "p"), [(384, 2), (10_000, 2), (200_000, 1), (5_000, 200), (5_000, 600)]
+)
+@pytest.mark.parametrize("value", [0.1, 0.3, 0.7])
+def test_rows_that_are_alike_err_by_no_more_than_stated(n, p, value):
+    X, Y = np.full((n, p), value), np.full((n, 1), 0.3)
+    found = Statistics.of_rows([(X, Y)], p, 1, fit_intercept=False)
+    for entry, exact in (
+        (found.gram[0, 0], n * Fraction(value) ** 2),
+        (found.gram[0, -1], n * Fraction(value) ** 2),
+        (found.cross[-1, 0], n * Fraction(value) * Fraction(0.3)),
+    ):
+        assert abs(Fraction(float(entry)) - exact) <= Fraction(found.error) * exact
+    assert found.error < 1e-13

@@ -96,7 +96,8 @@ def calibrated(
     engine: Engine, law: CyclicLaw, rows: list[int]
 ) -> dict[tuple[int, str, float], float]:
     """sigma_unlearn by row, accountant and epsilon."""
-    study, floor, found = engine.study, noise_floor(law), {}
+    study, found = engine.study, {}
+    floor = noise_floor(law, study.n_unlearn_steps)
     targets = [Target(e, engine.delta, study.n_unlearn_steps) for e in study.epsilons]
     for name in study.batch_accountants:
         judge = resolve_accountant(name)

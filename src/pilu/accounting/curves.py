@@ -72,16 +72,19 @@ class GaussianCurve:
 def closeness(shift: float, covariance: float, outputs: int, log_tail: float) -> float:
     """e0 for laws whose whitened means and covariances differ by `shift` and `covariance`.
 
-    D_alpha(P || P^) <= alpha (shift^2 + d covariance^2 / 2) while (alpha - 1) covariance <= 1/2;
-    with t = max(shift, sqrt(d) covariance) and alpha = 1 + 1/(2t) the loss exceeds
-    e0 = t (2 |log_tail| + 2) with probability at most e^log_tail.
+    D_alpha(P || P^) <= alpha t^2, t^2 = shift^2 + d covariance^2 / 2, while
+    (alpha - 1) covariance <= 1/2. By Chernoff's bound the loss exceeds
+    e0 = alpha t^2 + |log_tail| / (alpha - 1) with probability at most e^log_tail; alpha is chosen.
     """
-    t = max(shift, math.sqrt(outputs) * covariance)
-    if not t <= 0.1:
+    size, tail = math.hypot(shift, math.sqrt(outputs / 2) * covariance), abs(log_tail)
+    if not max(size, covariance) <= 0.1:
         raise ArithmeticError(
-            f"the two laws are known only up to {t:.2g}: too coarse to certify. Use more noise."
+            f"the two laws are known only up to {size:.2g}: too coarse to certify. Use more noise."
         )
-    return t * (2 * abs(log_tail) + 2)
+    if size == 0.0:
+        return 0.0
+    more = min(math.sqrt(tail) / size, 1 / (2 * covariance) if covariance > 0 else math.inf)
+    return ((1 + more) * size**2 + tail / more) * _UP
 
 
 @dataclass(frozen=True)

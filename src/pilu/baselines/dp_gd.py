@@ -127,7 +127,7 @@ class DPGD(Method):
 def _noise_floor(task: Task) -> float:
     """Where a step's noise would be lost in the rounding of the parameters."""
     if task.is_ridge:
-        return noise_floor(task.law)
+        return noise_floor(task.law, task.n_unlearn_steps)
     return visible_noise(task, 0.0, math.sqrt(2 * task.step_size), math.inf)
 
 

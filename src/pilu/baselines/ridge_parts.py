@@ -1,5 +1,6 @@
 """What a task knows in closed form where its loss is the square: the eigenbasis of all rows."""
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from pilu.dynamics.schedule import Schedule, Segment
 from pilu.laws.iterates import IterateLaw
 from pilu.ridge.spectrum import Spectrum
+from pilu.ridge.statistics import Statistics
 
 __all__ = ["RidgeParts"]
 
@@ -28,26 +30,33 @@ class RidgeParts:
         """Refuse other losses than the square."""
         raise NotImplementedError
 
-    @cached_property
+    @property
     def gram(self) -> Array:
         """X'X."""
         self.check_ridge("X'X as a statistic of the problem")
-        return np.asarray(self.X.T @ self.X)
+        return self._statistics.gram
 
-    @cached_property
+    @property
     def cross(self) -> Array:
         """B = X'Y."""
         self.check_ridge("X'Y as a statistic of the problem")
-        return np.asarray(self.X.T @ self.Y)
+        return self._statistics.cross
+
+    @cached_property
+    def _statistics(self) -> Statistics:
+        p, d = self.X.shape[1], self.Y.shape[1]
+        return Statistics.of_rows([(self.X, self.Y)], p, d, fit_intercept=False)
 
     @cached_property
     def spectrum(self) -> Spectrum:
         """A = X'X + alpha I in its eigenbasis, complete also where p > n."""
-        return Spectrum.of_statistics(self.gram, self.cross, self.alpha)
+        found = Spectrum.of_statistics(self.gram, self.cross, self.alpha)
+        return replace(found, target_norm=float(np.linalg.norm(self.Y)))
 
     @cached_property
     def law(self) -> IterateLaw:
         """The law of Algorithm A on all rows."""
         schedule = Schedule((Segment(self.n_steps, self.noise),))
         start = np.zeros((self.X.shape[1], self.Y.shape[1]))
-        return IterateLaw(self.spectrum, self.step_size, schedule, start)
+        error = self._statistics.error
+        return IterateLaw(self.spectrum, self.step_size, schedule, start, error)

@@ -156,7 +156,7 @@ def worst_row_noise(task: Task, n_rows: int) -> float:
         for start in range(0, task.n_rows, size)
     )
     noise = Theorem().calibrate_any(law, blocks, target, n_rows)
-    return max(noise, noise_floor(law)) if noise > 0 else noise
+    return max(noise, noise_floor(law, task.n_unlearn_steps)) if noise > 0 else noise
 
 
 def any_row_noise(task: Task, n_rows: int) -> float:

@@ -1,7 +1,9 @@
 """The certificate: a frozen record that goes to JSON and back without loss."""
 
 import hashlib
+import hmac
 import json
+import math
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -13,18 +15,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.certify.scope import LIMITS, promises_of
 from pilu.exceptions import CertificateMismatch
 
 __all__ = [
     "SCHEMA",
+    "UNBOUND_SCHEMA",
     "Certificate",
+    "hash_of_parameters",
     "library_versions",
+    "names_parameters",
     "sha256_of",
-    "sha256_of_parameters",
     "strict_json",
 ]
 
-SCHEMA = "pilu.certificate/1"
+SCHEMA = "pilu.certificate/2"
+UNBOUND_SCHEMA = "pilu.certificate/1"  # read still: its evidence does not say what it belongs to
 
 _DEEPEST = 32  # levels of a certificate or a receipt
 
@@ -59,18 +65,20 @@ class Certificate:
     conditional_on : tuple of str
         Hashes of the earlier certificates since the last redraw.
     parameters_sha256 : str
-        Hash of the parameters that this certificate speaks of.
+        Hash of the parameters that this certificate speaks of, keyed by a secret of the model (not
+        for seeded runs): by itself it does not tell whether a guess at them is right.
     mu : float or None
         The Gaussian privacy parameter, where the accountant has one.
     numerical_error : dict
         What was allowed for rounding.
     scope : dict
-        What holds, as named booleans and in words.
+        What holds, as named booleans and numbers; `words` says the same in sentences.
     checks : dict
         Named facts of the computation, e.g. whether the paper's closed form was feasible.
     evidence : dict or None
-        A few numbers that recompute epsilon without the data, and under "prior" the total before
-        this request. They depend on the rows; `without_evidence` leaves only `evidence_sha256`.
+        A few numbers that recompute epsilon without the data, under "prior" the total before this
+        request, and under "fields_sha256" a hash of all other fields. They depend on the rows;
+        `without_evidence` leaves only `evidence_sha256`.
     versions : dict
         Software that computed all this.
     utility : dict or None
@@ -134,7 +142,7 @@ class Certificate:
                 f"the certificate must have exactly the fields of {SCHEMA}; "
                 f"missing: {sorted(names - found)}, unknown: {sorted(found - names)}."
             )
-        if record["schema"] != SCHEMA:
+        if record["schema"] not in (SCHEMA, UNBOUND_SCHEMA):
             raise CertificateMismatch(
                 f"schema must be {SCHEMA!r}, got schema={record['schema']!r}. "
                 "It was written by another version of pilu."
@@ -143,9 +151,25 @@ class Certificate:
         return cls(**record)
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """What is promised and what is not, in sentences made of the fields."""
+        return (*promises_of(self._record()), *LIMITS)
+
+    @property
     def sha256(self) -> str:
         """Identity of the certificate, the same with and without its evidence."""
         return sha256_of(self.without_evidence()._record())
+
+    @property
+    def fields_sha256(self) -> str:
+        """Hash of everything but the evidence."""
+        record = self._record()
+        return sha256_of({name: record[name] for name in record if "evidence" not in name})
+
+    def resting_on(self, evidence: Mapping[str, Any]) -> "Certificate":
+        """The certificate with its evidence, which is bound to all its other fields."""
+        bound = {**evidence, "fields_sha256": self.fields_sha256}
+        return replace(self, evidence=bound, evidence_sha256=sha256_of(bound))
 
     def without_evidence(self) -> "Certificate":
         """The certificate to publish: the evidence is left out, its hash stays."""
@@ -164,7 +188,12 @@ class Certificate:
 def strict_json(text: str) -> Any:
     """JSON that says everything once, in numbers that are numbers; a `ValueError` otherwise."""
     try:
-        record = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once_each)
+        record = json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            object_pairs_hook=_once_each,
+        )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if isinstance(record, dict | list):
@@ -177,11 +206,21 @@ def sha256_of(record: Any) -> str:
     return hashlib.sha256(_canonical(record).encode()).hexdigest()
 
 
-def sha256_of_parameters(theta: NDArray[np.float64]) -> str:
-    """Hash of theta (p x d, the intercept's row last), shape included, little-endian float64."""
-    digest = hashlib.sha256(f"{theta.shape[0]}x{theta.shape[1]}:".encode())
-    digest.update(np.ascontiguousarray(theta, dtype="<f8").tobytes())
-    return digest.hexdigest()
+def hash_of_parameters(theta: NDArray[np.float64], key: bytes | None) -> str:
+    """HMAC-SHA256 of theta (p x d, the intercept's row last): shape, little-endian float64.
+
+    Without a key it is a plain SHA-256: for seeded runs, which can be repeated by anybody.
+    """
+    shape = f"{theta.shape[0]}x{theta.shape[1]}:".encode()
+    body = shape + np.ascontiguousarray(theta, dtype="<f8").tobytes()
+    if key is None:
+        return hashlib.sha256(body).hexdigest()
+    return hmac.new(key, body, hashlib.sha256).hexdigest()
+
+
+def names_parameters(stated: str, theta: NDArray[np.float64], key: bytes) -> bool:
+    """Whether a stated hash is that of theta: keyed, or plain as in the first format too."""
+    return stated in (hash_of_parameters(theta, key), hash_of_parameters(theta, None))
 
 
 @cache
@@ -216,6 +255,13 @@ def _thawed(value: Any) -> Any:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a number a certificate can hold")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{digits} is not a number a certificate can hold")
+    return value
 
 
 def _check_depth(value: Any, left: int) -> None:
@@ -265,7 +311,7 @@ def _check_types(record: dict[str, Any]) -> None:
         "mu": lambda v: v is None or number(v),
         "evidence": lambda v: v is None or mapping(v),
         "utility": lambda v: v is None or utility(v),
-        "rows": lambda v: isinstance(v, list) and all(map(whole, v)),
+        "rows": lambda v: isinstance(v, list) and all(whole(row) and row >= 0 for row in v),
         "conditional_on": lambda v: isinstance(v, list) and all(map(text, v)),
         "schedule": lambda v: (
             isinstance(v, list)

@@ -71,8 +71,9 @@ class CoarseTheorem(Theorem):
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
         """The least noise on the grid that certifies the target for one request."""
         bound, mu = self._bound(law, request, target), self._target_mu(target)
-        least = self._least_noise(law, bound, target)
-        found = self._calibration(law, bound, _coarse(least, noise_floor(law)), target)
+        floor = noise_floor(law, target.n_unlearn_steps)
+        noise = _coarse(self._least_noise(law, bound, target), floor)
+        found = self._calibration(law, bound, noise, target)
         if found.mu is None or found.mu > mu:
             raise ArithmeticError("noise on the grid misses its target; please report this.")
         return replace(

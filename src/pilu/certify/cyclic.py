@@ -6,24 +6,19 @@ visits of all its rows.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu.certify.accountant import Request
-from pilu.certify.sensitivities import (
-    gaussian_norm_bound,
-    joint_norm_bounds,
-)
+from pilu.certify.sensitivities import gaussian_norm_bound, joint_norm_bounds
 from pilu.laws.contraction import ROUNDING, contraction_between
 from pilu.laws.cyclic import CyclicLaw, VisitLaw
 
 __all__ = ["CyclicSensitivities"]
 
 Array = NDArray[np.float64]
-
-_ROUNDING_OF_A_STEP = 4e-15  # relative: means and variances are carried from step to step
 
 
 @dataclass(frozen=True)
@@ -32,10 +27,7 @@ class CyclicSensitivities:
 
     law: CyclicLaw
 
-    @property
-    def rounding(self) -> float:
-        """Relative allowance for the floating-point error of residual means and variances."""
-        return ROUNDING + _ROUNDING_OF_A_STEP * self.law.schedule.n_steps
+    rounding: ClassVar[float] = ROUNDING
 
     def terms(self, slack: float) -> dict[str, Any]:
         """Nothing: the laws are exact."""
@@ -64,8 +56,9 @@ class CyclicSensitivities:
         norms = np.sqrt(np.sum(np.square(rows.X[visit.members]), axis=1))[:, None]
         target_norms = np.sqrt(np.sum(np.square(rows.Y[visit.members]), axis=1))[:, None]
         u = np.sqrt(np.sum(np.square(visit.means), axis=1))
+        u += norms * law.mean_errors[visit.steps]
         u += rounding * (norms * law.mean_norms[visit.steps] + target_norms)
-        root_v = np.sqrt(visit.variances)
+        root_v = np.sqrt(visit.variances) + norms * law.deviation_errors[visit.steps]
         bounds = gaussian_norm_bound(u, root_v, law.n_outputs, tail)
         return np.asarray(law.step_size * norms * bounds * (1 + rounding))
 
@@ -86,7 +79,8 @@ class CyclicSensitivities:
                 Y,
                 means,
                 law.residual_covariances(int(t), X),
-                law.mean_norms[steps],
+                law.mean_errors[steps] + self.rounding * law.mean_norms[steps],
+                law.deviation_errors[steps],
                 slack / n_visits,
                 self.rounding,
             )

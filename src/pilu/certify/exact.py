@@ -79,8 +79,11 @@ class Exact:
         """The same for several targets, which share all that depends on the rows alone."""
         law = _gaussian(law)
         with _threads_for(law):
-            difference, floor = _difference(law, request), noise_floor(law)
-            return [self._calibrate(difference, target, floor) for target in targets]
+            difference = _difference(law, request)
+            return [
+                self._calibrate(difference, target, noise_floor(law, target.n_unlearn_steps))
+                for target in targets
+            ]
 
     def calibrate_each(
         self, law: Law, blocks: Iterable[Request], target: Target, progress: Progress
@@ -107,7 +110,8 @@ class Exact:
         A block comes with the sizes of its groups, which stand in it one after the other. They go
         to as many processes as `joblib.parallel_config` allows, in small pieces.
         """
-        calibrate = partial(self._calibrate_piece, law.without_basis(), target, noise_floor(law))
+        floor = noise_floor(law, target.n_unlearn_steps)
+        calibrate = partial(self._calibrate_piece, law.without_basis(), target, floor)
 
         def pieces() -> Iterator[tuple[Any, ...]]:
             for block, sizes in blocks:
@@ -159,21 +163,20 @@ class Exact:
     def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies."""
         with _threads_for(law):
-            return self._spend(
-                _difference(_gaussian(law), request), noise, target, noise_floor(law)
-            )
+            return self._spend(_difference(_gaussian(law), request), noise, target)
 
-    def _spend(
-        self, difference: Comparison, noise: float, target: Target, floor: float
-    ) -> Calibration:
+    def _spend(self, difference: Comparison, noise: float, target: Target) -> Calibration:
         enclosure = difference.enclosure(noise, target.n_unlearn_steps)
         # What is set aside for e0 depends on the epsilon that it should serve.
         for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
-            outputs = difference.law.n_outputs
-            curve = self._curve(enclosure, outputs, target._replace(epsilon=reach))
+            curve = self._curve(enclosure, difference.law.n_outputs, target, reach)
             epsilon = curve.epsilon(target.delta)
             if epsilon <= reach:
                 break
+        if epsilon < reach:
+            tighter = self._curve(enclosure, difference.law.n_outputs, target, epsilon)
+            if (less := tighter.epsilon(target.delta)) < epsilon:
+                curve, epsilon = tighter, less
         return self._calibration(difference, enclosure, curve, noise, epsilon, target)
 
     def _calibrate(self, difference: Comparison, target: Target, floor: float) -> Calibration:
@@ -183,6 +186,7 @@ class Exact:
         for series in (True, False):
             search = NoiseSearch(difference, target, self.direction, series=series)
             noise = math.exp(search.log_noise(guess, math.log(floor)))
+            noise = max(noise, floor) if noise > 0 else noise  # exp(log(floor)) may be less
             answer, reached = self._checked(difference, target, noise, floor, search.steepness)
             # A noise that is far too large was found by a series that does not hold.
             unused = math.log(target.delta) - reached
@@ -223,12 +227,15 @@ class Exact:
             noise = noise * (1 + step) if noise > 0 else floor
         raise ArithmeticError("no noise was found to suffice; please report this.")
 
-    def _curve(self, enclosure: Enclosure, outputs: int, target: Target) -> PrivacyCurve:
+    def _curve(
+        self, enclosure: Enclosure, outputs: int, target: Target, reach: float | None = None
+    ) -> PrivacyCurve:
+        """The curve, with little set aside up to the epsilon `reach` (the target's)."""
         pair = GaussianPair(enclosure.excesses, enclosure.squared_shifts, np.array(outputs))
         both = self.direction == "both"
         if pair.is_trivial and enclosure.shift_error == enclosure.covariance_error == 0.0:
             return PrivacyCurve(pair, both)  # the rows are zero: the two runs are one
-        log_tail = math.log(target.delta) - _LOG_REST - target.epsilon
+        log_tail = math.log(target.delta) - _LOG_REST - (target.epsilon if reach is None else reach)
         # The errors are in units of Q's noise; closeness wants those of P's, which may be smaller.
         least = 0.9 * (1 + min(float(np.min(enclosure.excesses)), 0.0))
         error = closeness(

@@ -13,9 +13,8 @@ from pilu.certify.accountant import Accountant, Calibration, Target
 from pilu.certify.certificate import (
     SCHEMA,
     Certificate,
+    hash_of_parameters,
     library_versions,
-    sha256_of,
-    sha256_of_parameters,
 )
 from pilu.certify.scope import FACTS_OF_BATCHES, scope_of_langevin, scope_of_redraw
 from pilu.dynamics.chain import Chain
@@ -38,9 +37,6 @@ def certify_langevin(
     """The certificate of a chain that has just forgotten `rows`, and the new running total."""
     c = calibration
     total = prior.after(epsilon=c.epsilon, delta=c.delta, curve=c.curve)
-    evidence = {**c.evidence, "prior": prior.record()}
-    if chain.private:  # else who guesses the rows could try the guess on the evidence's hash
-        evidence["nonce"] = secrets.token_hex(16)
     batches = _facts_of_batches(chain, rows, target.n_unlearn_steps)
     certificate = Certificate(
         schema=SCHEMA,
@@ -57,7 +53,7 @@ def certify_langevin(
         total_epsilon=total.epsilon,
         total_delta=total.delta,
         conditional_on=tuple(conditional_on),
-        parameters_sha256=sha256_of_parameters(chain.theta),
+        parameters_sha256=_hash_of_parameters(chain),
         mu=c.mu,
         numerical_error={
             **c.numerical_error,
@@ -70,26 +66,22 @@ def certify_langevin(
             delta=c.delta,
             slack=c.slack,
             both_directions=c.both_directions,
-            total_epsilon=total.epsilon,
-            total_delta=total.delta,
-            batches=batches,
-            delta_means=c.terms.get("delta_means"),
         ),
         checks={**c.checks, **batches},
-        evidence=evidence,
-        evidence_sha256=sha256_of(evidence),
+        evidence=None,
+        evidence_sha256="",
         versions=dict(library_versions()),
         utility=utility,
     )
-    return certificate, total
+    evidence = {**c.evidence, "prior": prior.record(), **_nonce(chain)}
+    return certificate.resting_on(evidence), total
 
 
 def certify_redraw(
     chain: Chain, rows: NDArray[np.intp], utility: Mapping[str, Any] | None = None
 ) -> Certificate:
     """The certificate of a chain that has just been drawn afresh without `rows`."""
-    evidence: dict[str, float] = {}
-    return Certificate(
+    certificate = Certificate(
         schema=SCHEMA,
         method="redraw",
         accountant={"name": "redraw"},
@@ -104,16 +96,27 @@ def certify_redraw(
         total_epsilon=0.0,
         total_delta=0.0,
         conditional_on=(),
-        parameters_sha256=sha256_of_parameters(chain.theta),
+        parameters_sha256=_hash_of_parameters(chain),
         mu=0.0,
         numerical_error={"statistics_relative": two_digits_up(chain.problem.statistics_error)},
         scope=scope_of_redraw(private=chain.private),
         checks={},
-        evidence=evidence,
-        evidence_sha256=sha256_of(evidence),
+        evidence=None,
+        evidence_sha256="",
         versions=dict(library_versions()),
         utility=utility,
     )
+    return certificate.resting_on(_nonce(chain))
+
+
+def _nonce(chain: Chain) -> dict[str, str]:
+    """For noise that was drawn privately: else a guess could be tried on the evidence's hash."""
+    return {"nonce": secrets.token_hex(16)} if chain.private else {}
+
+
+def _hash_of_parameters(chain: Chain) -> str:
+    key = chain.problem.source.key if chain.private else None
+    return hash_of_parameters(chain.theta, key)
 
 
 def _batches(chain: Chain) -> BatchedProblem | None:

@@ -1,6 +1,8 @@
-"""What a certificate promises and what it does not, as named booleans and in words.
+"""What a certificate promises and what it does not, as named booleans and numbers.
 
-The statements are derived in docs/guarantee.md.
+A certificate carries these alone. The sentences are made of them when they are shown (`promises_of`
+and `LIMITS`), so that rewording one alters no certificate. The statements are derived in
+docs/guarantee.md.
 """
 
 import math
@@ -9,7 +11,13 @@ from typing import Any
 
 from pilu._digits import up
 
-__all__ = ["FACTS_OF_BATCHES", "LIMITS", "scope_of_langevin", "scope_of_redraw"]
+__all__ = [
+    "FACTS_OF_BATCHES",
+    "LIMITS",
+    "promises_of",
+    "scope_of_langevin",
+    "scope_of_redraw",
+]
 
 # Of mini-batches: whether learning came to any of the rows' batches, whether unlearning came to all
 # of them, and whether one has no rows left.
@@ -53,15 +61,8 @@ def scope_of_langevin(
     delta: float,
     slack: float,
     both_directions: bool,
-    total_epsilon: float,
-    total_delta: float,
-    batches: Mapping[str, bool],
-    delta_means: float | None = None,
 ) -> dict[str, Any]:
-    """Scope of a certificate issued after Langevin unlearning; `batches` as in its checks.
-
-    `delta_means` is the part of delta that auxiliary runs may fail with, where there are any.
-    """
+    """Scope of a certificate issued after Langevin unlearning."""
     reverse_delta: float | None
     if conditional:
         reverse_delta = None  # the total is stated in the direction of Definition 1
@@ -71,64 +72,65 @@ def scope_of_langevin(
         reverse_delta = min(delta - slack + math.exp(min(epsilon, 700.0)) * slack, 1.0)
     else:
         reverse_delta = None
-    if conditional:
-        words = [
-            "For every set S of parameters, "
-            f"P(S) <= e^{up(total_epsilon, 6)} Q(S) + {up(total_delta, 6)}: P is the law of the "
-            "released parameters, Q that of the same learning and unlearning runs without these "
-            "rows and without all rows forgotten since the last redraw.",
-            f"The smaller epsilon = {up(epsilon, 6)} and delta = {up(delta, 6)} are conditional: "
-            "they compare two runs that both lack the rows forgotten earlier, and are not a "
-            "promise about the released parameters by themselves.",
-        ]
-    else:
-        words = [
-            f"For every set S of parameters, P(S) <= e^{up(epsilon, 6)} Q(S) + {up(delta, 6)}: "
-            "P is the law of the released parameters, Q that of the same learning and unlearning "
-            "run on the data without the rows (self-referenced unlearning, Definition 1).",
-        ]
-        if reverse_delta is not None:
-            words.append(
-                f"The other way round, Q(S) <= e^{up(epsilon, 6)} P(S) + {up(reverse_delta, 6)}."
-            )
     return {
-        "reference": "the same learning and unlearning run without the rows",
         "private": private,
         "self_referenced": True,
         "equal_to_retraining": False,
         "conditional_on_earlier_requests": conditional,
         "reverse_delta": reverse_delta,
         **_COMMON,
-        "words": [
-            *words,
-            *_about_batches(batches),
-            *_about_runs(delta_means),
-            *LIMITS,
-            *_entropy(private),
-        ],
     }
 
 
 def scope_of_redraw(*, private: bool) -> dict[str, Any]:
     """Scope of a certificate issued after a redraw."""
-    words = [
-        "The parameters were drawn afresh from the law of learning without any forgotten row: "
-        "both sides of Definition 1 coincide, and nothing of the earlier parameters was used.",
-    ]
     return {
-        "reference": "learning without the rows",
         "private": private,
         "self_referenced": True,
         "equal_to_retraining": True,
         "conditional_on_earlier_requests": False,
         "reverse_delta": 0.0,
         **_COMMON,
-        "words": [*words, *LIMITS, *_entropy(private)],
     }
 
 
-def _about_batches(facts: Mapping[str, bool]) -> list[str]:
-    words = []
+def promises_of(record: Mapping[str, Any]) -> list[str]:
+    """What a certificate, given as a record of its fields, says in words, its limits aside."""
+    private = _entropy(record["scope"]["private"] is True)
+    if record["method"] == "redraw":
+        return [
+            "The parameters were drawn afresh from the law of learning without any forgotten row: "
+            "both sides of Definition 1 coincide, and nothing of the earlier parameters was used.",
+            *private,
+        ]
+    return [*_about_laws(record), *_about_batches(record), *_about_runs(record), *private]
+
+
+def _about_laws(record: Mapping[str, Any]) -> list[str]:
+    epsilon, delta = up(record["epsilon"], 6), up(record["delta"], 6)
+    if record["scope"]["conditional_on_earlier_requests"]:
+        return [
+            "For every set S of parameters, "
+            f"P(S) <= e^{up(record['total_epsilon'], 6)} Q(S) + {up(record['total_delta'], 6)}: P "
+            "is the law of the released parameters, Q that of the same learning and unlearning "
+            "runs without these rows and without all rows forgotten since the last redraw.",
+            f"The smaller epsilon = {epsilon} and delta = {delta} are conditional: they compare "
+            "two runs that both lack the rows forgotten earlier, and are not a promise about the "
+            "released parameters by themselves.",
+        ]
+    words = [
+        f"For every set S of parameters, P(S) <= e^{epsilon} Q(S) + {delta}: P is the law of the "
+        "released parameters, Q that of the same learning and unlearning run on the data without "
+        "the rows (self-referenced unlearning, Definition 1).",
+    ]
+    reverse_delta = record["scope"]["reverse_delta"]
+    if reverse_delta is not None:
+        words.append(f"The other way round, Q(S) <= e^{epsilon} P(S) + {up(reverse_delta, 6)}.")
+    return words
+
+
+def _about_batches(record: Mapping[str, Any]) -> list[str]:
+    words, facts = [], record["checks"]
     if not facts.get("batches_visited", True):
         words.append(
             "The run never came to the batches of these rows, so it has learned nothing from them."
@@ -146,14 +148,22 @@ def _about_batches(facts: Mapping[str, bool]) -> list[str]:
     return words
 
 
-def _about_runs(delta_means: float | None) -> list[str]:
+def _about_runs(record: Mapping[str, Any]) -> list[str]:
+    delta_means = record["accountant"].get("delta_means")
     if delta_means is None:
         return []
-    return [
+    words = [
         f"How well the rows were fitted on the way was estimated by auxiliary runs; of delta, "
         f"{up(delta_means, 6)} is for their being wrong. The loss and its options are treated as "
         "constants, and delta must have been chosen before any quote was looked at.",
     ]
+    if record["noise"] == 0.0:
+        words.append(
+            "No noise was needed, so the epsilon that is stated is not one that was asked for: it "
+            "was computed from the auxiliary runs and depends on them. Other runs would state "
+            "another one; each holds but for the part of delta set aside for the runs."
+        )
+    return words
 
 
 def _entropy(private: bool) -> list[str]:

@@ -3,6 +3,7 @@
 This is all that the theorem asks of a problem (`Sensitivities`): another loss supplies the same.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -86,8 +87,9 @@ class RidgeSensitivities:
         norms = np.sqrt(np.sum(np.square(rows.X), axis=1))
         target_norms = np.sqrt(np.sum(np.square(rows.Y), axis=1))
         u = law.residual_mean_norms(Z, rows.Y)
+        u += norms[:, None] * law.mean_errors
         u += ROUNDING * (norms[:, None] * law.mean_norms + target_norms[:, None])
-        root_v = np.sqrt(law.residual_variances(Z))
+        root_v = np.sqrt(law.residual_variances(Z)) + norms[:, None] * law.deviation_errors
         bounds = gaussian_norm_bound(u, root_v, law.n_outputs, tail)
         bounds *= law.step_size * norms[:, None] * (1 + ROUNDING)
         return bounds
@@ -104,15 +106,25 @@ class RidgeSensitivities:
         covariances = ((Z * variances) @ Z.T for variances in law.variance_profile.T)
         tail = slack / law.schedule.n_steps
         bounds = joint_norm_bounds(
-            X, Y, law.residual_means(Z, Y), covariances, law.mean_norms, tail, ROUNDING
+            X,
+            Y,
+            law.residual_means(Z, Y),
+            covariances,
+            law.mean_errors + ROUNDING * law.mean_norms,
+            law.deviation_errors,
+            tail,
+            ROUNDING,
         )
         return np.asarray(law.step_size * bounds)
 
     def contraction(self, rows: Request, strong_convexity: str) -> float:
         """c = max(|1 - eta m|, |1 - eta L|) of the retained problem   [PILU, Assumption 1]."""
-        spectrum = self.law.spectrum
-        m = spectrum.alpha if strong_convexity == "alpha" else spectrum.smallest_without(rows.X)
-        return contraction_between(m, spectrum.largest, self.law.step_size)
+        law, spectrum = self.law, self.law.spectrum
+        m = spectrum.alpha
+        if strong_convexity == "retained":
+            unsure = law.statistics_error * spectrum.largest
+            m = max(m, spectrum.smallest_without(rows.X) - unsure)
+        return contraction_between(m, spectrum.largest, law.step_size)
 
 
 def joint_norm_bounds(
@@ -120,13 +132,15 @@ def joint_norm_bounds(
     Y: Array,
     means: Array,
     covariances: Iterable[Array],
-    mean_norms: Array,
+    mean_errors: Array,
+    deviation_errors: Array,
     tail: float,
     rounding: float,
 ) -> Array:
     """Upper `tail` quantile, or more, of |X_f'(X_f theta_k - Y_f)| at V steps.
 
-    `means` are the residual means U (R x d x V), `covariances` the R x R matrices X_f Sigma_k X_f'.
+    `means` are the residual means U (R x d x V), `covariances` the R x R matrices X_f Sigma_k X_f',
+    the errors what is not known of m_k, and of the deviation along a vector of norm 1.
     The gradient has mean m = X_f'U and, in each output, covariance W = X_f'(X_f Sigma_k X_f')X_f.
     The smaller of two bounds (docs/guarantee.md, "Groups"):
 
@@ -138,14 +152,17 @@ def joint_norm_bounds(
     # that would square the condition of nearly equal rows.
     root = np.asarray(np.linalg.qr(X.T, mode="r"))
     m = np.sqrt(np.sum(np.square(np.einsum("ij,jdk->idk", root, means)), axis=(0, 1)))
-    m += rounding * np.linalg.norm(X) * (np.linalg.norm(X) * mean_norms + np.linalg.norm(Y))
+    size = float(np.linalg.norm(X))
+    m += size * (size * mean_errors + rounding * np.linalg.norm(Y))
     trace, largest = np.empty_like(m), np.empty_like(m)
     for k, V in enumerate(covariances):
         W = root @ V @ root.T
         trace[k] = np.trace(W)
         largest[k] = np.linalg.eigvalsh((W + W.T) / 2)[-1]
     largest = np.maximum(largest, 0.0) * (1 + rounding) + rounding * trace
-    spread = np.sqrt(largest)
+    # W = H H' with H = X_f'X_f G_k, off by |X_f|^2 times what G_k is off by, and R rows of it
+    unsure = size**2 * deviation_errors
+    spread, trace = np.sqrt(largest) + unsure, (np.sqrt(trace) + math.sqrt(R) * unsure) ** 2
     z = max(-float(ndtri(tail)), 0.0)
     concentrated = np.sqrt(m**2 + d * trace) + spread * z
     isotropic = gaussian_norm_bound(m, spread, d * min(R, X.shape[1]), tail)

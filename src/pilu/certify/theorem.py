@@ -126,7 +126,7 @@ class Theorem:
         """Noise and epsilon of each row, for a `parts`-th of the target's mu and slack."""
         sensitivities = chain.of_each(rows, self._slack(target) / parts)
         variances = law.schedule.variances(law.step_size)
-        mu, floor = self._target_mu(target) / parts, noise_floor(law)
+        mu, floor = self._target_mu(target) / parts, noise_floor(law, target.n_unlearn_steps)
         noise, reached = np.empty(len(rows.X)), np.empty(len(rows.X))
         for part in self._rows_of_equal_contraction(len(rows.X)):
             some = Request(rows.X[part], rows.Y[part], rows.rows[part])

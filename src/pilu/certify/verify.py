@@ -12,7 +12,7 @@ from pilu.accounting.curves import Curve, GaussianCurve, PrivacyCurve
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import epsilon_from_mu, mu_from_epsilon
 from pilu.accounting.shifted import Blocks, later_variance
-from pilu.certify.certificate import SCHEMA, Certificate, sha256_of
+from pilu.certify.certificate import SCHEMA, UNBOUND_SCHEMA, Certificate, sha256_of
 from pilu.certify.scope import FACTS_OF_BATCHES, scope_of_langevin, scope_of_redraw
 from pilu.exceptions import CertificateMismatch
 
@@ -29,6 +29,8 @@ def verify(certificate: Certificate) -> dict[str, bool]:
     checks : dict of str to bool
         What was found true, and what could not be checked (``False``): without evidence epsilon
         is not recomputed, and neither evidence nor utility is ever compared with the data here.
+        Who issued the certificate is not known here either: anybody can write one that agrees
+        with itself. `model.verify`, a store's log or a signature tell.
 
     Raises
     ------
@@ -36,31 +38,31 @@ def verify(certificate: Certificate) -> dict[str, bool]:
         Where a number disagrees; the message names it.
     """
     _require(isinstance(certificate, Certificate), "certificate must be a pilu.Certificate")
-    _require(certificate.schema == SCHEMA, f"schema must be {SCHEMA!r}")
     try:
+        certificate = Certificate.from_json(certificate.to_json())  # every field of its type
         _check_fields(certificate)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        _check_binding(certificate)
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise CertificateMismatch(
             f"the fields cannot be read ({type(error).__name__}: {error})."
         ) from None
     checks = {
         "fields_consistent": True,
         "evidence_matches_hash": False,
+        "evidence_bound_to_fields": False,
         "epsilon_recomputed": False,
         "total_recomputed": False,
         "noise_is_private": certificate.scope.get("private") is True,
         "unconditional": not certificate.conditional_on,
         "parameters_checked": False,
+        "issuer_checked": False,
         "inputs_checked_against_data": False,
         "utility_recomputed": False,
     }
     if certificate.evidence is None:
         return checks
-    _require(
-        sha256_of(certificate.evidence) == certificate.evidence_sha256,
-        "the evidence does not have the hash that the certificate names",
-    )
     checks["evidence_matches_hash"] = True
+    checks["evidence_bound_to_fields"] = certificate.schema == SCHEMA
     recompute = _RECOMPUTE.get(str(certificate.accountant.get("name")))
     _require(recompute is not None, f"accountant {certificate.accountant!r} is not known")
     try:
@@ -77,6 +79,26 @@ def verify(certificate: Certificate) -> dict[str, bool]:
     return checks
 
 
+def _check_binding(c: Certificate) -> None:
+    """The evidence is the one that was hashed, and says to which numbers it belongs."""
+    if c.evidence is None:
+        return
+    _require(
+        sha256_of(c.evidence) == c.evidence_sha256,
+        "the evidence does not have the hash that the certificate names",
+    )
+    if c.schema == UNBOUND_SCHEMA:
+        return
+    _require(
+        c.evidence["fields_sha256"] == c.fields_sha256,
+        "the evidence belongs to other numbers than those of the certificate",
+    )
+    _require(
+        ("nonce" in c.evidence) == (c.scope.get("private") is True),
+        "the evidence is not that of noise drawn as the scope says",
+    )
+
+
 def _check_fields(c: Certificate) -> None:
     finite = (c.epsilon, c.epsilon_target, c.delta, c.noise, c.total_epsilon, c.total_delta)
     _require(all(0 <= v < 1e300 for v in finite), "a number is negative or infinite")
@@ -89,6 +111,7 @@ def _check_fields(c: Certificate) -> None:
         "the schedule has a segment without steps, a negative noise, or no learning noise",
     )
     _require(len(set(c.rows)) == len(c.rows), "a row is listed twice")
+    _require(all(type(row) is int and row >= 0 for row in c.rows), "a row is no position")
     _require(
         c.batch_size is None or (type(c.batch_size) is int and c.batch_size >= 1),
         "batch_size is neither None nor a positive integer",
@@ -131,12 +154,11 @@ def _scope_agrees(c: Certificate) -> bool:
             delta=c.delta,
             slack=float(c.accountant.get("delta_split", 0.0)) * c.delta,
             both_directions=c.accountant.get("direction") == "both",
-            total_epsilon=c.total_epsilon,
-            total_delta=c.total_delta,
-            batches={name: c.checks[name] for name in FACTS_OF_BATCHES if name in c.checks},
-            delta_means=c.accountant.get("delta_means"),
         )
-    return sha256_of(expected) == sha256_of(c.scope)
+    stated = dict(c.scope)
+    if c.schema == UNBOUND_SCHEMA:  # it had sentences, which decide nothing
+        stated = {name: stated[name] for name in stated if name not in ("words", "reference")}
+    return sha256_of(expected) == sha256_of(stated)
 
 
 def _recompute_theorem(c: Certificate) -> tuple[float, Spent]:
@@ -188,7 +210,13 @@ def _check_accountant(c: Certificate) -> None:
     _require(name in ("exact", "theorem"), f"accountant {c.accountant!r} is not known")
     _require(c.mu is None or 0 <= c.mu < math.inf, "mu is negative or infinite")
     if name == "exact":
+        _require(c.mu is None, "mu is stated, and the exact accountant has none")
         return
+    options = (c.accountant["group"], c.accountant["strong_convexity"])
+    _require(
+        options[0] in ("sum", "joint") and options[1] in ("alpha", "retained"),
+        "the options are none of the theorem's",
+    )
     split = float(c.accountant["delta_split"])
     _require(0 < split < 1, "delta_split is not in (0, 1)")
     _require(c.mu is not None, "mu is missing")

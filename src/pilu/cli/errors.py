@@ -8,7 +8,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pilu.exceptions import BudgetSpent, DoneWithTrouble, PiluError
+from pilu.exceptions import BudgetSpent, DoneWithTrouble, PiluError, WrongArgument
 
 if TYPE_CHECKING:
     from pilu.deletion.desk import Desk
@@ -22,7 +22,7 @@ BUDGET_SPENT = 3  # nothing was changed either
 WITH_TROUBLE = 4  # it is done, and something after it failed
 INTERRUPTED = 130
 
-_AS_TYPED = {
+_AS_TYPED = {  # arguments whose options have other names
     "n_unlearn_steps": "steps",
     "n_steps": "learning-steps",
     "n_auxiliary_runs": "auxiliary-runs",
@@ -39,7 +39,7 @@ def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
         except (PiluError, ValueError, OSError, ArithmeticError) as error:
             if _debug.get():
                 raise
-            _complain(_as_typed(_in_words(error)))
+            _complain(_in_words(error))
             raise SystemExit(_code(error)) from None
         except KeyboardInterrupt:
             _complain("interrupted; `pilu ledger` shows what is done.")
@@ -51,14 +51,10 @@ def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
 def _in_words(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}. Nothing was changed."
-    return " ".join(str(error).split())
-
-
-def _as_typed(message: str) -> str:
-    """Arguments under the names that they have on the command line."""
-    for name, option in _AS_TYPED.items():
-        message = message.replace(name, option)
-    return message
+    text = str(error)
+    if isinstance(error, WrongArgument):
+        text = error.under(_AS_TYPED.get(error.name, error.name))
+    return " ".join(text.split())
 
 
 def show_tracebacks(wanted: bool) -> None:

@@ -184,10 +184,9 @@ def release(store: Store, out: Out, as_json: Json = False) -> None:
         check_output("out", out, store, inputs=(desk.table(),))
         record = desk.release(deliver)
     bound = record["certificate_sha256"] or "none: nobody was forgotten yet"
-    text = (
-        f"{out}: coefficients on a grid of {record['grid']:.3g}, "
-        f"{record['grid_rounding_units']:.2g} rounding units. Certificate: {bound}"
-    )
+    units = record["grid_rounding_units"]
+    size = "" if units is None else f", {units:.2g} of their rounding units"
+    text = f"{out}: coefficients on a grid of {record['grid']:.3g}{size}. Certificate: {bound}"
     say({name: record[name] for name in ("sha256", "certificate_sha256", "grid")}, text, as_json)
 
 

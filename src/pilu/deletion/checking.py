@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pilu.accounting.composition import Spent
 from pilu.certify.accountant import Request, Target
-from pilu.certify.certificate import Certificate, sha256_of_parameters
+from pilu.certify.certificate import Certificate, names_parameters
 from pilu.certify.exact import Exact
 from pilu.certify.verify import curve_of, verify
 from pilu.deletion.fitting import ReadElsewhere
@@ -114,7 +114,7 @@ def _check_history(store: Store, moment: Moment) -> None:
     now = tuple((s.steps, s.noise) for s in chain.schedule.segments)
     same = {name: first[name] for name in ("n_rows", "budget")}
     struck = [source.digests, *moment.names.hashes.values()]
-    require(sha256_of_parameters(chain.theta) == held, "the parameters are others")
+    require(names_parameters(held, chain.theta, source.key), "the parameters are others")
     require((spent.epsilon, spent.delta) == total, "the running total is another")
     require(fitted.certificates == tuple(issued), "other certificates were issued")
     require(now == schedule, "the schedule is another")
@@ -207,7 +207,9 @@ def check_receipt(
         found = entries[receipt.place].record if receipt.place < len(entries) else {}
     if canonical(found) != canonical(receipt.entry):
         raise LedgerMismatch(f"the receipt is not in the log of {store.folder}.")
-    checks |= {"in_the_log_of_the_store": True, "log_grown_from_its_head": True}
+    checks |= dict.fromkeys(
+        ("in_the_log_of_the_store", "log_grown_from_its_head", "issuer_checked"), True
+    )
     if table is not None:
         checked = _check_against_data(receipt, store.read(), table)
         checks["inputs_checked_against_data"] = checked

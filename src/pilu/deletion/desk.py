@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.certify.certificate import Certificate, sha256_of_parameters
+from pilu.certify.certificate import Certificate, hash_of_parameters
 from pilu.certify.coarse import CoarseExact, CoarseTheorem, coarse_accountant
 from pilu.deletion.budget import Budget, is_within, left_of, refusal
 from pilu.deletion.fitting import fit_table
-from pilu.deletion.history import certificates, forgotten, pending
+from pilu.deletion.history import forgotten, latest_certificate, pending
 from pilu.deletion.lazy_rows import recollected, with_rows
 from pilu.deletion.ledger import Ledger
 from pilu.deletion.names import hash_of
@@ -96,7 +96,7 @@ class Desk:
             "step_size": chain.step_size,
             "learning": [[s.steps, s.noise] for s in chain.schedule.segments],
             "private": chain.private,
-            "parameters_sha256": sha256_of_parameters(chain.theta),
+            "parameters_sha256": hash_of_parameters(chain.theta, key),
         }
         return cls(Store.create(folder, key, fitted.model, fitted.names, state, entry))
 
@@ -218,8 +218,7 @@ class Desk:
         """Coefficients only, rounded to a grid, bound to the last certificate; logged."""
         with self.store.changing() as change:
             moment = change.moment
-            issued = certificates(moment.entries)
-            last = issued[-1][1] if issued else None
+            last = latest_certificate(moment.entries)
             record = release_record(moment.model, moment.state["features"], last)
             bound = {name: record[name] for name in ("sha256", "certificate_sha256", "grid")}
             change.note({"kind": "release", **bound})

@@ -1,12 +1,12 @@
 """What the log says: who waits, who was forgotten, what was certified."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pilu.certify.certificate import Certificate
 from pilu.deletion.ledger import Entry
 from pilu.deletion.receipt import certificate_of
 
-__all__ = ["certificates", "forgotten", "pending"]
+__all__ = ["certificates", "forgotten", "latest_certificate", "pending"]
 
 
 def pending(entries: Iterable[Entry]) -> list[tuple[str, str | None]]:
@@ -27,6 +27,13 @@ def forgotten(entries: Iterable[Entry]) -> set[bytes]:
     return {
         bytes.fromhex(subject) for _, record in entries for subject in record.get("subjects", ())
     }
+
+
+def latest_certificate(entries: Sequence[Entry]) -> Certificate | None:
+    """The last one that was issued, if any was."""
+    issued = (record for _, record in reversed(entries) if "certificate" in record)
+    record = next(issued, None)
+    return None if record is None else certificate_of(record)
 
 
 def certificates(entries: Iterable[Entry]) -> list[tuple[int, Certificate]]:

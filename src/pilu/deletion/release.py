@@ -3,6 +3,8 @@
 Rounding is post-processing, so the guarantee holds for what is released: the grid is a function of
 the retained rows' law and of the schedule, the same in both runs of Definition 1. It takes away the
 low bits, in which floating-point noise differs from the real numbers that the analysis speaks of.
+Nothing else in a release depends on the unrounded parameters, but the certificate's hash: and that
+covers a secret nonce, and names the parameters by a keyed hash.
 """
 
 import math
@@ -11,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pilu.certify.certificate import Certificate, sha256_of, sha256_of_parameters
+from pilu.certify.certificate import Certificate, names_parameters, sha256_of
 from pilu.deletion.ledger import Entry
 from pilu.deletion.snapshot import Model
 from pilu.exceptions import CertificateMismatch, StoreDamaged
@@ -21,7 +23,7 @@ from pilu.laws.iterates import IterateLaw
 
 __all__ = ["SCHEMA", "check_release", "grid_below_noise", "release_record"]
 
-SCHEMA = "pilu.release/1"
+SCHEMA = "pilu.release/2"
 
 _BELOW = 2.0**-10  # of the least deviation of a direction
 
@@ -47,11 +49,11 @@ def release_record(
     law = model._fitted.law
     assert not isinstance(law, CyclicLaw)  # a store has no mini-batches
     theta, grid = model._theta, grid_below_noise(law)
-    held = sha256_of_parameters(theta)
-    if certificate is not None and certificate.parameters_sha256 != held:
+    key = model._fitted.source.key
+    if certificate is not None and not names_parameters(certificate.parameters_sha256, theta, key):
         raise StoreDamaged("the parameters are not those of the last certificate in the ledger.")
     rounded = np.round(theta / grid) * grid
-    width, size = len(features), float(np.linalg.norm(theta))
+    width, size = len(features), float(np.linalg.norm(rounded))
     record: dict[str, Any] = {
         "schema": SCHEMA,
         "features": features,
@@ -59,8 +61,8 @@ def release_record(
         "intercept": rounded[width].tolist() if len(rounded) > width else None,
         "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
         "grid": grid,
-        "grid_rounding_units": grid / (size * 2.0**-52),  # of parameters as large as these
-        "parameters_sha256": held,
+        # of the coefficients as they are released
+        "grid_rounding_units": grid / (size * 2.0**-52) if size > 0 else None,
         "certificate_sha256": None if certificate is None else certificate.sha256,
     }
     return {**record, "sha256": sha256_of(record)}

@@ -52,7 +52,7 @@ def statement_of(receipt: Receipt) -> dict[str, Any]:
     held = receipt.certificate.parameters_sha256
     return {
         "_type": STATEMENT,
-        "subject": [{"name": "parameters", "digest": {"sha256": held}}],
+        "subject": [{"name": "parameters", "digest": {"hmac-sha256": held}}],
         "predicateType": PREDICATE,
         "predicate": receipt.statement,
     }

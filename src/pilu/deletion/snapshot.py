@@ -113,15 +113,15 @@ def _record_of_problem(problem: Problem) -> dict[str, Any]:
     }
 
 
-def restored(record: Mapping[str, Any], arrays: Arrays, key: bytes) -> Model:
-    """The model of a snapshot, without its rows."""
+def restored(record: Mapping[str, Any], arrays: Arrays, key: bytes, *, latest: str | None) -> Model:
+    """The model of a snapshot, without its rows; `latest` is the hash of its last certificate."""
     try:
-        return _restored(record, arrays, key)
+        return _restored(record, arrays, key, latest)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise StoreDamaged(f"the store's state does not fit together: {error!r}.") from None
 
 
-def _restored(record: Mapping[str, Any], arrays: Arrays, key: bytes) -> Model:
+def _restored(record: Mapping[str, Any], arrays: Arrays, key: bytes, latest: str | None) -> Model:
     model = KINDS[record["kind"]](**record["parameters"])
     model.n_features_in_ = int(record["n_features"])
     n_outputs = int(arrays["theta"].shape[1])
@@ -160,7 +160,7 @@ def _restored(record: Mapping[str, Any], arrays: Arrays, key: bytes) -> Model:
         tuple(record["certificates"]),
         int(record["n_requests"]),
         _restored_runs(model, record),
-        latest=(record["certificates"] or [None])[-1],
+        latest=latest,
     )
     return model
 

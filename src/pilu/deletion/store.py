@@ -30,6 +30,7 @@ from pilu.deletion.arrays import (
     write_arrays,
     write_new,
 )
+from pilu.deletion.history import latest_certificate
 from pilu.deletion.ledger import Entry, Ledger, check_is_store
 from pilu.deletion.merkle import Head
 from pilu.deletion.names import Names
@@ -206,9 +207,11 @@ class Store:
             for name, array in arrays.items()
             if name.startswith(_NAMES)
         }
-        model = restored(state["model"], arrays, self.key)
-        ledger = self.ledger
-        return Moment(state, model, Names(names), tuple(ledger.entries()), ledger.head)
+        entries = tuple(self.ledger.entries())
+        latest = latest_certificate(entries)
+        issued = None if latest is None else latest.sha256
+        model = restored(state["model"], arrays, self.key, latest=issued)
+        return Moment(state, model, Names(names), entries, self.ledger.head)
 
     def _turn_to(self, moment: Moment, entry: Mapping[str, Any]) -> tuple[Moment, Entry]:
         """Write the next generation, and let the ledger speak of it."""

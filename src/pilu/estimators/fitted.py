@@ -15,6 +15,7 @@ from pilu.estimators.requests import RowBook
 from pilu.laws.concentrated import AuxiliaryRuns, ConcentratedLaw
 from pilu.laws.cyclic import CyclicLaw
 from pilu.laws.iterates import IterateLaw
+from pilu.laws.rounding import UNIT
 from pilu.losses.problem import SmoothProblem
 from pilu.ridge.cyclic import CyclicProblem
 from pilu.ridge.problem import RidgeProblem
@@ -62,7 +63,8 @@ class Fitted:
 
     def _law_in(self, spectrum: Spectrum) -> IterateLaw:
         chain = self.chain
-        return IterateLaw(spectrum, chain.step_size, chain.schedule, chain.start)
+        error = max(chain.problem.statistics_error, UNIT)
+        return IterateLaw(spectrum, chain.step_size, chain.schedule, chain.start, error)
 
     @cached_property
     def _cyclic_law(self) -> CyclicLaw:

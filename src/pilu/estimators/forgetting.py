@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pilu._checks import check_choice
 from pilu.certify.accountant import Accountant, Request, Target
-from pilu.certify.certificate import Certificate, sha256_of_parameters
+from pilu.certify.certificate import Certificate, names_parameters
 from pilu.certify.floor import calibrate_with_floor
 from pilu.certify.issue import certify_langevin, certify_redraw
 from pilu.certify.verify import verify
@@ -169,19 +169,18 @@ class ForgettingMixin(QuotingMixin):
     def verify(self, certificate: Certificate) -> dict[str, bool]:
         """Check a certificate by itself and against the parameters that the model holds now."""
         check_is_fitted(self)
-        checks = verify(certificate)
-        fitted = self._fitted
-        if sha256_of_parameters(self._theta) != certificate.parameters_sha256:
+        checks, fitted = verify(certificate), self._fitted
+        if not names_parameters(certificate.parameters_sha256, self._theta, fitted.source.key):
             raise CertificateMismatch(
                 "the model's parameters are not those of the certificate. It was issued for "
                 "another model, or the model has changed since."
             )
-        if fitted.latest not in (None, certificate.sha256):  # None: read from a store
+        if fitted.latest != certificate.sha256:
             raise CertificateMismatch(
-                "the certificate has the model's parameters, but the model did not issue it: it "
-                "was altered."
+                "the certificate names the model's parameters, but the model did not issue it: it "
+                "was altered or made up."
             )
-        return {**checks, "parameters_checked": True}
+        return {**checks, "parameters_checked": True, "issuer_checked": True}
 
     def consolidate(self) -> Any:
         """Bring statistics and eigenbasis up to date, so that nothing of forgotten rows is held.

@@ -194,7 +194,7 @@ def _largest_noise_for_accuracy(
         )
     while margin(high) >= 0:
         high *= _STEP_DOWN
-    floor = noise_floor(law)
+    floor = noise_floor(law, 1)  # the least there is, whatever K
     low = high / _STEP_DOWN
     while margin(low) < 0:
         if low < floor:
@@ -223,7 +223,7 @@ def _option(
 
 
 def _epsilon(judge: Accountant, law: Law, request: Request, noise: float, target: Target) -> float:
-    if 0.0 < noise < noise_floor(law):
+    if 0.0 < noise < noise_floor(law, target.n_unlearn_steps):
         return math.inf  # rounding of the parameters would swallow it
     try:
         return judge.spend(law, request, noise, target._replace(epsilon=1.0)).epsilon

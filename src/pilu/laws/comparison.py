@@ -14,6 +14,7 @@ __all__ = ["ROUNDING_LIMIT", "Comparison"]
 Array = NDArray[np.float64]
 
 ROUNDING_LIMIT = 1e-8  # past it the laws are too narrow to be told from rounding
+_LARGEST_TAU = 0.01
 
 
 class Comparison:
@@ -126,12 +127,9 @@ class Comparison:
         shown = self._shown(n_steps)
         asked = (noise, n_steps, len(shown.variances))
         if asked != self._rounding_asked:
-            unit = shown.rounding_error(noise, n_steps) + self._more_rounding()
-            self._rounding_asked, self._rounding = asked, unit
+            self._rounding_asked = asked
+            self._rounding = shown.rounding_error(noise, n_steps)
         return self._rounding
-
-    def _more_rounding(self) -> float:
-        return 0.0
 
     def _check_rounding(self, noise: float, n_steps: int) -> None:
         if self._rounding_error(noise, n_steps) > ROUNDING_LIMIT:
@@ -141,23 +139,34 @@ class Comparison:
             )
 
     def _with_rounding(self, e: Enclosure, noise: float, n_steps: int) -> Enclosure:
-        _check_not_degenerate(e.excesses, noise)
-        unit = self._rounding_error(noise, n_steps)
-        size = math.sqrt(float(np.sum(e.squared_shifts)))
+        shown, unit = self._shown(n_steps), self._rounding_error(noise, n_steps)
+        tau = shown.rounding.covariance_error(noise, n_steps)
+        if not tau <= _LARGEST_TAU:
+            raise ArithmeticError(
+                f"with noise={noise!r} rounding in {self.law.schedule.n_steps} steps hides the "
+                "difference of the two laws. Use more noise."
+            )
+        # Both covariances are those of the computed steps up to factors (1 - tau)^2, (1 + tau)^2:
+        # the retained run's is made smaller, the difference of the two is off by tau's share.
+        wider = (1 - tau) ** -2
+        excesses, squared_shifts = wider * e.excesses, wider * e.squared_shifts
+        _check_not_degenerate(excesses, noise)
+        ratio = 2 + max(float(np.max(excesses)), 0.0)
+        size = math.sqrt(float(np.sum(squared_shifts)))
         # An excess of rounding size is none: merging would take its ratio to others seriously.
-        dust = np.abs(e.excesses) <= unit
-        lost = float(np.linalg.norm(e.excesses[dust]))
-        shift_rounding = self._shown(n_steps).shift_rounding(noise, n_steps)
+        dust = np.abs(excesses) <= unit + tau
+        lost = float(np.linalg.norm(excesses[dust]))
         return Enclosure(
-            np.where(dust, 0.0, e.excesses),
-            e.squared_shifts,
-            e.shift_error + unit * (1 + size) + shift_rounding,
-            e.covariance_error + unit + lost,
+            np.where(dust, 0.0, excesses),
+            squared_shifts,
+            math.sqrt(wider) * (e.shift_error + shown.shift_rounding(noise, n_steps))
+            + unit * (1 + size),
+            wider * e.covariance_error + 1.5 * tau * ratio + unit + lost,
         )
 
 
 def _check_not_degenerate(excesses: Array, noise: float) -> None:
-    if not float(np.min(excesses)) > -1.0:
+    if not (np.isfinite(excesses).all() and float(np.min(excesses)) > -1.0):
         raise ArithmeticError(
             f"with noise={noise!r} one of the two laws is degenerate. Use more noise."
         )

@@ -48,7 +48,6 @@ class AuxiliaryRuns(NamedTuple):
 
 class _Found(NamedTuple):
     means: Array  # of the statistic over the runs, at each row's visits: n x cycles
-    size: float  # root mean square of |theta_N|
     largest_norm: float  # of theta_k in any run, or more
 
 
@@ -93,10 +92,26 @@ class ConcentratedLaw:
             found = kept * found + variance
         return float(found)
 
-    @property
-    def size(self) -> float:
-        """About how large the parameters are."""
-        return self._found.size
+    def largest_size(self, n_more_steps: int) -> float:
+        """Bounds |theta|, a deviation included, of this run and of any without some of its rows.
+
+        Without noise |theta_{k+1} - theta_0| <= c |theta_k - theta_0| + eta |grad f_t(theta_0)|,
+        and a gradient is at most as long as those of all its rows together.
+        """
+        problem, start = self.problem, float(np.linalg.norm(self.start))
+        cycles = -(-(self.schedule.n_steps + n_more_steps) // problem.n_batches)
+        gradients = self._gradients_at_the_start + self.alpha * start
+        away = cycles * float(np.sum(gradients))
+        if self.contraction < 1.0:
+            away = min(away, float(np.max(gradients)) / (1.0 - self.contraction))
+        noise = math.sqrt(float(np.sum(self.schedule.variances(self.step_size))))
+        return start + self.step_size * away + noise
+
+    @cached_property
+    def _gradients_at_the_start(self) -> Array:
+        problem = self.problem
+        batches = range(problem.n_batches)
+        return np.array([problem.summed_gradient_norms(self.start, t) for t in batches])
 
     def n_visits(self, rows: Rows) -> int:
         """Visits of all the rows' batches, counted for each row."""
@@ -146,4 +161,4 @@ class ConcentratedLaw:
                     theta, largest = moved, max(largest, float(np.linalg.norm(moved)))
                     bar.update()
                 done += segment.steps
-        return _Found(means, float(np.linalg.norm(theta)) / math.sqrt(R), largest)
+        return _Found(means, largest)

@@ -15,6 +15,7 @@ Where the noise was one all along, and the points are many enough to pay for it,
 sweep are taken at once. Forwards: Sigma_k itself, for all rows.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,11 +26,11 @@ from numpy.typing import NDArray
 
 from pilu._progress import progress_bar
 from pilu.dynamics.schedule import Schedule
-from pilu.dynamics.spectral import decay, spread
-from pilu.laws.difference import NOISY_STEPS, UNIT
 from pilu.laws.flows import Flow, covariance_after, flow_of, propagated
+from pilu.laws.rounding import UNIT, StepRounding, deviation_errors, mean_errors, mean_size
 from pilu.ridge.batches import Batch
 from pilu.ridge.cyclic import CyclicProblem
+from pilu.ridge.statistics import sum_error
 
 __all__ = ["CyclicLaw", "VisitLaw", "lengths_back", "mean_after", "variances_back"]
 
@@ -39,7 +40,7 @@ Rows = NDArray[np.intp]
 
 _FORWARDS_FROM = 1.0  # times the rows for which both ways cost the same
 _MOST_LENGTHS = 2**23  # numbers
-_POOR = 1e-8  # share of a variance that rounding may be before it is computed the other way
+_POOR = 1e-9  # share of a variance that rounding may be before it is computed the other way
 
 
 class VisitLaw(NamedTuple):
@@ -54,6 +55,7 @@ class VisitLaw(NamedTuple):
 class _Means(NamedTuple):
     residuals: Array  # cycles x n x d, where a row's batch has its turn
     norms: Array  # |m_k|, N
+    pushes: Array  # at least |eta X_t'Y_t| and all that cancels in it, N
     final: Array  # m_N
 
 
@@ -76,19 +78,45 @@ class CyclicLaw:
         """The regularisation."""
         return self.problem.alpha
 
-    @property
-    def size(self) -> float:
-        """About how large the parameters are: a bound on their mean and deviation."""
-        steps, noise = np.array(self.schedule.segments).T
-        after = self.schedule.n_steps - np.cumsum(steps)
-        least, eta = np.array(self.alpha), self.step_size  # the direction that keeps most noise
-        kept = spread(least, eta, steps) * decay(least, eta, after) ** 2
-        return float(np.linalg.norm(self._means.final) + np.sqrt(kept @ noise**2))
+    def largest_size(self, n_more_steps: int) -> float:
+        """Bounds |theta|, a deviation included, of this run and of any without some of its rows."""
+        problem, start = self.problem, float(np.linalg.norm(self.start))
+        cycles = -(-(self.schedule.n_steps + n_more_steps) // problem.n_batches)
+        targets = problem.source.raw(np.flatnonzero(problem.source.live), check=False)[1]
+        squares = cycles * float(np.sum(np.square(targets)))
+        sums = math.sqrt(squares * cycles * problem.n_batches)  # by Cauchy and Schwarz
+        mean = mean_size(self.step_size, problem.largest, start, squares, sums)
+        return mean + math.sqrt(float(np.sum(self.variances)))
 
     @cached_property
     def variances(self) -> Array:
         """Noise variance of every step."""
         return self.schedule.variances(self.step_size)
+
+    @cached_property
+    def rounding(self) -> StepRounding:
+        """What doubles leave unknown of this run, and of one without some rows."""
+        eta, p = self.step_size, self.problem.n_parameters
+        largest = eta * self.problem.largest
+        # A step is two products with a batch: a few units each, which were measured, and what
+        # rows that are alike may add up to.
+        error = UNIT * (1 + largest * (4 + math.sqrt(p) / 4))
+        error += largest * sum_error(self.problem.batch_size)
+        kept = max(abs(1 - eta * self.alpha), abs(1 - largest)) + error
+        memory = min(float(self.schedule.n_steps), 1 / max(1 - kept**2, 1e-300))
+        return StepRounding(error, kept, p * memory, eta, self.schedule)
+
+    @cached_property
+    def mean_errors(self) -> Array:
+        """What rounding of the steps may do to m_k, for all k: (N,)."""
+        # A step on Y_t rounds eta X_t'Y_t too: by the same share of what it moves the mean by.
+        error = self.rounding.error
+        return mean_errors(error, self.mean_norms) + mean_errors(error, self._means.pushes)
+
+    @cached_property
+    def deviation_errors(self) -> Array:
+        """What it may add to the deviation x'Sigma_k x of a row of norm 1, for all k: (N,)."""
+        return deviation_errors(self.rounding.error, self.variances)
 
     @cached_property
     def _largest_variances(self) -> Array:
@@ -141,8 +169,8 @@ class CyclicLaw:
         return {}
 
     @cached_property
-    def final_covariance(self) -> Array:
-        """Sigma_N, dense."""
+    def final_covariance(self) -> tuple[Array, float]:
+        """Sigma_N, dense, and what its rounding is relative to."""
         return covariance_after(self.problem, self.step_size, self.schedule)
 
     def expect(self, rows: Rows) -> None:
@@ -226,22 +254,24 @@ class CyclicLaw:
     def _means(self) -> _Means:
         N, M = self.schedule.n_steps, self.problem.n_batches
         residuals = np.zeros((-(-N // M), self.problem.source.n_rows, self.n_outputs))
-        norms, m, eta = np.empty(N), self.start, self.step_size
+        norms, pushes, m, eta = np.empty(N), np.empty(N), self.start, self.step_size
+        reach = math.sqrt(eta * self.problem.largest * eta)  # eta |X_t|
         with progress_bar(N, what="means", unit="step") as bar:
             for k, batch in self.problem.turns(range(N)):
                 norms[k] = np.linalg.norm(m)
+                pushes[k] = reach * np.linalg.norm(batch.targets)
                 u = batch.times(m) - batch.targets
                 residuals[k // M, self.problem.positions(k % M)] = u
                 m = (1.0 - eta * self.alpha) * m - eta * batch.back(u)
                 bar.update()
-        return _Means(residuals, norms, m)
+        return _Means(residuals, norms, pushes, m)
 
     def _all_variances(self) -> tuple[Array, Array]:
         """x'Sigma_k x of all rows, at their visits, and what of it is charged: (cycles x n)."""
         N, M, p = self.schedule.n_steps, self.problem.n_batches, self.problem.n_parameters
         found, sigma = np.zeros((-(-N // M), self.problem.source.n_rows)), np.zeros((p, p))
         lost = np.zeros_like(found)
-        unit = UNIT * (1 + N / NOISY_STEPS)
+        unit = UNIT * (1 + N / 2)  # each step is good to a few units
         with progress_bar(N, what="covariances", unit="step") as bar:
             for k, batch in self.problem.turns(range(N)):
                 sigma, v = propagated(sigma, batch, self.step_size, self.alpha)

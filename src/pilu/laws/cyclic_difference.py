@@ -13,6 +13,7 @@ singular, the same is seen from after the K steps: variance s^2 along the left s
 G^-1 F Sigma'_N^(1/2), and sigma^2 of the later noise.
 """
 
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,15 +23,15 @@ from scipy.linalg import solve_triangular
 
 from pilu.laws.comparison import Comparison
 from pilu.laws.cyclic import CyclicLaw
-from pilu.laws.difference import NOISY_STEPS, UNIT, ChainDifference
+from pilu.laws.difference import ChainDifference
 from pilu.laws.flows import covariance_after, flow_of
+from pilu.laws.rounding import UNIT
 
 __all__ = ["CyclicDifference"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-_WIDER = 1e-9  # relative
 _ILL_CONDITIONED = 1e6  # ratio of variances past which inverting them costs too many digits
 
 
@@ -39,6 +40,7 @@ class _Laws(NamedTuple):
 
     retained: Array
     values: Array  # eigenvalues of `retained`
+    scale: float  # what the rounding of either covariance is relative to
     difference: Array
     mean: Array
     mean_rounding: float
@@ -71,31 +73,26 @@ class CyclicDifference(Comparison):
     def _seen_before(self, matrix: Array, noise: Array, n_steps: int) -> ChainDifference:
         laws, least, largest = self._laws, self._laws.values[0], self._laws.values[-1]
         root = np.linalg.cholesky(laws.retained)
-        _, found, turn = np.linalg.svd(solve_triangular(noise, matrix @ root, lower=True))
-        # The true matrix is off by `error` at most, and |(B + E) v|^2 <= (1 + w) |B v|^2 +
-        # (1 + 1/w) |E v|^2: with s larger by that, there is less later noise than there really is.
-        # Of F, whose factors are contractions, a few units of 1; |G^-1| <= (2 eta)^(-1/2).
-        error = UNIT * (4 + n_steps / NOISY_STEPS) * np.sqrt(largest / (2 * self.law.step_size))
-        shrunk = np.sqrt((1 + _WIDER) * found**2 + (1 + 1 / _WIDER) * error**2)
-        half = solve_triangular(root, laws.difference, lower=True)
-        ones = np.ones_like(shrunk)
+        _, left, turn = np.linalg.svd(solve_triangular(noise, matrix @ root, lower=True))
+        half, ones = solve_triangular(root, laws.difference, lower=True), np.ones_like(left)
         return ChainDifference.of(
             self.law,
             ones,
-            lambda _: (shrunk, ones),
+            lambda _: (left, ones),
             turn @ solve_triangular(root, laws.mean, lower=True),
             turn @ solve_triangular(root, half.T, lower=True) @ turn.T,
-            float(largest / least),
+            laws.scale / float(least),
             laws.mean_rounding / float(np.sqrt(least)),
+            replace(self.law.rounding, length=float(np.sqrt(largest))),
         )
 
     def _seen_after(self, matrix: Array, noise: Array, n_steps: int) -> ChainDifference:
         laws = self._laws
-        # In units of the later noise, S of which is at least 2 eta. F is off by a few units of 1,
-        # not of |F|: different batches may take different directions away.
+        # In units of the later noise, where the error of F is one of C and of Delta.
         units = solve_triangular(noise, matrix, lower=True)
-        size, least = float(np.linalg.norm(units, 2)), float(np.sqrt(2 * self.law.step_size))
-        few = 4 + n_steps / NOISY_STEPS
+        size, rounding = float(np.linalg.norm(units, 2)), self.law.rounding
+        relative, absolute = rounding.of_later_steps(n_steps)
+        off = relative * size + absolute
         left = units @ laws.retained @ units.T
         variances, turn = np.linalg.eigh((left + left.T) / 2)
         variances, ones = np.maximum(variances, 0.0), np.ones_like(variances)
@@ -106,18 +103,22 @@ class CyclicDifference(Comparison):
             lambda _: (ones, ones),
             turned @ laws.mean,
             turned @ laws.difference @ turned.T,
-            float(laws.values[-1]) * (size**2 + 2 * few * size / least + UNIT * (few / least) ** 2),
-            (laws.mean_rounding + UNIT * few * float(np.linalg.norm(laws.mean))) / least,
+            laws.scale * (size**2 + (2 * size + off) * off / UNIT),
+            size * laws.mean_rounding
+            + off * (laws.mean_rounding + float(np.linalg.norm(laws.mean))),
+            replace(rounding, length=0.0),
         )
 
     @cached_property
     def _laws(self) -> _Laws:
         law = self.law
-        retained = covariance_after(self._retained, law.step_size, law.schedule)
+        retained, scale = covariance_after(self._retained, law.step_size, law.schedule)
+        with_rows, other_scale = law.final_covariance
         return _Laws(
             retained,
             np.asarray(np.linalg.eigvalsh(retained), dtype=np.float64),
-            law.final_covariance - retained,
+            2 * max(scale, other_scale),
+            with_rows - retained,
             self._mean_difference(),
             self._mean_rounding(),
         )
@@ -134,10 +135,13 @@ class CyclicDifference(Comparison):
         return delta
 
     def _mean_rounding(self) -> float:
-        # Relative to the terms of Delta, not to what cancellation leaves of them
+        # Relative to the terms of Delta, not to what cancellation leaves of them; each is moved by
+        # all steps after it.
         law, N = self.law, self.law.schedule.n_steps
         size, total = float(np.linalg.norm(self._X)), 0.0
         for t in np.unique(law.problem.batch_of(self._rows)):
-            norms = law.mean_norms[law.problem.visits(int(t), N)]
-            total += float(np.sum(size * norms + np.linalg.norm(self._Y)))
-        return UNIT * (1 + N / NOISY_STEPS) * law.step_size * size * total
+            visits = law.problem.visits(int(t), N)
+            terms = size * law.mean_norms[visits] + float(np.linalg.norm(self._Y))
+            units = 2 * UNIT + law.rounding.error * (N - visits)
+            total += float(np.sum(size * law.mean_errors[visits] + units * terms))
+        return law.step_size * size * total

@@ -46,15 +46,23 @@ def flow_of(problem: CyclicProblem, step_size: float, first: int, steps: int) ->
     return whole.then(begun) if rest else whole
 
 
-def covariance_after(problem: CyclicProblem, step_size: float, schedule: Schedule) -> Array:
-    """Sigma after all steps of a schedule from a fixed start."""
+def covariance_after(
+    problem: CyclicProblem, step_size: float, schedule: Schedule
+) -> tuple[Array, float]:
+    """Sigma after all steps of a schedule from a fixed start, and what its rounding is relative to.
+
+    F Sigma F' is as rounded as |F|^2 |Sigma|, in directions too that F takes away; segments that
+    take different ones may leave a Sigma far smaller than the rounding of those before.
+    """
     p, done = problem.n_parameters, 0
-    sigma = np.zeros((p, p))
+    sigma, scale = np.zeros((p, p)), 0.0
     for steps, noise in schedule.segments:
         flow = flow_of(problem, step_size, done, steps)
-        sigma = flow.moved(sigma) + noise**2 * flow.spread
+        added, kept = noise**2 * flow.spread, float(np.linalg.norm(flow.matrix, 2)) ** 2
+        scale = kept * (scale + float(np.linalg.norm(sigma))) + float(np.linalg.norm(added))
+        sigma = flow.moved(sigma) + added
         done += steps
-    return sigma
+    return sigma, scale
 
 
 def _stepwise(

@@ -27,6 +27,7 @@ from pilu.dynamics.schedule import Schedule
 from pilu.laws.difference import (
     ChainDifference,
     Enclosure,
+    Reach,
     mean_difference,
     mean_rounding,
     steps_along,
@@ -66,7 +67,7 @@ class KrylovDifference:
     def _whitened_errors(
         self, mean: float, covariance: float, noise: float, n_steps: int
     ) -> tuple[float, float]:
-        least = self._least_variance(noise, n_steps)
+        least = self.projected.least_variance(noise, n_steps)
         return (mean / math.sqrt(least), covariance / least) if least else (math.inf, math.inf)
 
     def _errors(self, noise: float, n_steps: int) -> tuple[float, float]:
@@ -75,12 +76,6 @@ class KrylovDifference:
             self.span_errors(noise, n_steps),
         )
         return mean + rest[0], covariance + rest[1]
-
-    def _least_variance(self, noise: float, n_steps: int) -> float:
-        # h(A') is at least the last step's variance, R at least K times that of an unlearning step.
-        law = self.projected.law
-        last = law.schedule.segments[-1].noise
-        return 2 * law.step_size * (last**2 + n_steps * noise**2)
 
     def enclosure(self, noise: float, n_steps: int) -> Enclosure:
         """The whitened difference, inflated by what whitening in the projection may miss.
@@ -91,7 +86,8 @@ class KrylovDifference:
         """
         shown = self.projected
         white = shown.whitened(noise, n_steps)
-        if self._least_variance(noise, n_steps) == 0.0:
+        least = shown.least_variance(noise, n_steps)
+        if least == 0.0:
             return Enclosure(*white.principal(), math.inf, math.inf, math.inf, math.inf)
         if self.coupling.size == 0 or not (white.core.any() or white.shift.any()):
             return Enclosure(*white.principal(), *self._errors(noise, n_steps))
@@ -108,7 +104,6 @@ class KrylovDifference:
         # What these directions leave of C and Delta, rounding included
         lost, axes = np.linalg.eigh(np.diag(shown.sizes) - vectors @ core @ vectors.T)
         axes = np.hstack([axes, shown.mean - vectors @ shift])
-        least = self._least_variance(noise, n_steps)
         energies = np.linalg.norm(axes, axis=0) / np.sqrt(least)
         if _left_over(lost, energies)[1] > _SMALL_REST:  # else the plain bound will do
             more = self._energy_errors(noise, n_steps, shown.span @ axes)
@@ -145,13 +140,13 @@ class KrylovDifference:
         error = eta * self._sums(share[:, None] * vectors, self._costs(unit**2))
         if noise > 0:
             shrunk, wider = self.projected.later_steps(n_steps)
-            dual = shrunk / (shrunk**2 * h + noise**2 * wider)
+            moved = (extra * share)[:, None] * vectors
+            dual = (shrunk / (noise**2 * wider))[:, None] * moved
             s = np.arange(2 * n_steps)
             pairs = np.maximum(np.minimum(s, n_steps - 1) - s // 2, 0)
-            error += eta * unit * self._sums(dual[:, None] * vectors, pairs)
-            with np.errstate(invalid="ignore"):
-                moved = np.where(np.isinf(extra), 1.0, extra * share)
-            error += eta * self._sums(moved[:, None] * vectors, np.ones(n_steps)) / unit
+            # R is taken smaller than it was computed, at the most by half: energies grow by 2^1/2.
+            error += 1.5 * eta * unit * self._sums(dual, pairs)
+            error += 1.5 * eta * self._sums(moved, np.ones(n_steps)) / unit
         return np.asarray(error)
 
     def _costs(self, later: float) -> Array:
@@ -231,20 +226,25 @@ def krylov_difference(law: IterateLaw, lanczos: BlockLanczos, targets: Array) ->
     variances, variances_with_rows = law.final_variances(np.stack([values, with_rows]))
     covariance = turned.T @ (variances_with_rows[:, None] * turned)
     rows, source = vectors[:k].T @ lanczos.first, basis[:k].T @ lanczos.first
+    # What was deflated is a step's error, and one of X_f' itself.
+    rounding = law.rounding(k, eta * lanczos.deflated * law.spectrum.largest)
     cross, start = vectors.T @ (lanczos.basis.T @ law.spectrum.cross), None
     if law.start_coordinates.any():
         start = vectors.T @ (lanczos.basis.T @ law.start_coordinates)
     residuals = _residual_means(eta, N, powers_with_rows, rows, cross, start) - targets[:, :, None]
-    mean = mean_difference(law, powers, source, residuals)
-    rounding = mean_rounding(law, powers, source, targets)
+    lengths = np.sqrt(np.sum(np.square(residuals), axis=(0, 1)))
+    reach = Reach.of(powers, source, powers_with_rows, rows, N)
+    unsure = mean_rounding(law, reach, residuals, targets, rounding.error)
     projected = ChainDifference.of(
         law,
         variances,
         steps_along(values, eta),
-        mean,
+        mean_difference(law, powers, source, residuals),
         covariance - np.diag(variances),
-        float(np.max(variances)),
+        float(max(np.max(variances), np.max(variances_with_rows))),
+        unsure + eta * lanczos.deflated * reach.without[0] * float(np.sum(lengths)),
         rounding,
+        is_whole=False,
     )
     if lanczos.exhausted:
         return KrylovDifference(projected, np.zeros((0, m)), powers, 0.0, 0.0)
@@ -254,9 +254,8 @@ def krylov_difference(law: IterateLaw, lanczos: BlockLanczos, targets: Array) ->
     r = _leaked(eta, g)
     g_retained = powers.norms(coupling, source, 2 * N)
     size = float(np.linalg.norm(lanczos.first))  # Frobenius: at least |X_f|
-    reach = np.concatenate([[0.0], np.cumsum(g_retained)])
-    lengths = np.sqrt(np.sum(np.square(residuals), axis=(0, 1)))
-    mean_error = eta**2 * float(lengths @ reach[N - 1 - np.arange(N)])
+    leaking = np.concatenate([[0.0], np.cumsum(g_retained)])
+    mean_error = eta**2 * float(lengths @ leaking[N - 1 - np.arange(N)])
     unsure = eta**2 * float(g[:N] @ law.gradient_sums[::-1])  # of the residual means themselves
     unsure += float(np.linalg.norm(law.start_coordinates)) * float(np.sum(r[:N]))
     mean_error += eta * size * unsure

@@ -29,8 +29,9 @@ class BlockLanczos:
         T.
     coupling : array
         B: how the space leads on to the block that comes next.
-    deflated : bool
-        Whether a direction of rounding size was left out.
+    deflated : float
+        Norm of what was left out as of rounding size, at most: of A Q over |A|, of the first block
+        over its own norm, and of the square of that block.
     """
 
     def __init__(self, spectrum: Spectrum, block: Array) -> None:
@@ -40,7 +41,9 @@ class BlockLanczos:
         self._used = 0
         self._previous = np.empty((0, len(block)))
         self._last = self._store(_independent(block))
-        self.deflated = len(self._last) < block.shape[1]  # whether rounding was left out
+        # Each of the block's columns can be left out once.
+        self._most_deflated = 4 * _DEFLATE * math.sqrt(block.shape[1])
+        self.deflated = self._most_deflated if len(self._last) < block.shape[1] else 0.0
         self.first = self._last @ block
         self._matrix = np.zeros((0, 0))
         self.projected = self._matrix[:0, :0]
@@ -103,7 +106,7 @@ class BlockLanczos:
         self._matrix[old, old] = inner
         self.projected = self._matrix[: old + 1, : old + 1]
         if norm <= _DEFLATE * self._size or self._used >= len(image):
-            self.deflated = True
+            self.deflated = self._most_deflated
             self._last, self.coupling = self._vectors[:0], np.zeros((0, 1))
             return
         self._matrix[old, old + 1] = self._matrix[old + 1, old] = norm
@@ -130,7 +133,8 @@ class BlockLanczos:
         kept = singular > _DEFLATE * self._size
         kept[image.shape[1] - self._used :] = False  # no more directions than there are
         # A direction that is barely there is orthogonalised once more before it is trusted.
-        self.deflated |= not bool(kept.all())
+        if not kept.all():
+            self.deflated = self._most_deflated
         fresh = self._orthogonalised(left[:, kept].T)
         return np.linalg.qr(fresh.T)[0].T if len(fresh) else fresh
 

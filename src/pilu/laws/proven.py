@@ -29,7 +29,6 @@ _COARSE = 3e-4  # inflation, and ten times the other errors, that beat a slow de
 _DENSE_IS_SLOW = 1000  # parameters
 _INFLATION = 2e-9  # of the squared shifts by whitening in the projection, likewise
 _EXCESS_INFLATION = 1e-4  # of the excesses, which matter to second order
-_INVARIANCE = 2e-14  # a step's error once directions below the deflation tolerance were left out
 
 
 class ProvenDifference(Comparison):
@@ -126,8 +125,3 @@ class ProvenDifference(Comparison):
             return
         self._krylov = None
         self._dense = dense_difference(self.law, self._rows, self._targets)
-
-    def _more_rounding(self) -> float:
-        if self._krylov is not None and self._lanczos.deflated:
-            return _INVARIANCE * self.law.schedule.n_steps
-        return 0.0

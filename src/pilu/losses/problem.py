@@ -109,6 +109,14 @@ class SmoothProblem(BatchedProblem):
             total += batch.back(self.loss.gradient(scores, targets).reshape(len(rows), -1))
         return total
 
+    def summed_gradient_norms(self, theta: Array, t: int) -> float:
+        """sum over the rows of batch t of |x| |dl/dz|."""
+        total = 0.0
+        for _, batch in self._blocks(t, n_runs=1):
+            slopes = np.linalg.norm(self.loss.gradient(batch.times(theta), batch.targets), axis=1)
+            total += float(np.sqrt(batch.squared_norms()) @ slopes)
+        return total
+
     def _blocks(self, t: int, n_runs: int) -> Iterator[tuple[Rows, Batch]]:
         for run in self._runs(self.positions(t), n_runs):
             yield run, self.batch(run)

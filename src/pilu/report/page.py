@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pilu._extras import need
+from pilu.certify.scope import LIMITS
 from pilu.report import words
 from pilu.report.contents import Certified, Contents, Costs, rows_forgotten
 from pilu.report.pictures import draw_budget, draw_costs
@@ -48,7 +49,7 @@ def render(contents: Contents) -> str:
         n_rows_forgotten=rows_forgotten(contents.certified),
         guess=words.best_guess(latest) if latest else "",
         promises=words.promises_of(latest) if latest else [],
-        limits=[*(words.limits_of(latest) if latest else []), *_limits_of_a_store(contents)],
+        limits=[*(LIMITS if latest else []), *_limits_of_a_store(contents)],
         certificates=[_certificate(one) for one in contents.certified],
         budget_pictures=draw_budget(contents),
         cost_picture=draw_costs(costs) if costs else None,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pilu._digits import down, near, up
-from pilu.certify.scope import LIMITS
+from pilu.certify import scope
 from pilu.report.contents import Certified, Contents, Costs, moment, rows_forgotten
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "count",
     "down",
     "headline",
-    "limits_of",
     "near",
     "promise",
     "promises_of",
@@ -100,14 +99,8 @@ def best_guess(certified: Certified) -> str:
 
 
 def promises_of(certified: Certified) -> list[str]:
-    """The words of a certificate that say what holds."""
-    limits = limits_of(certified)
-    return [word for word in certified.certificate["scope"]["words"] if word not in limits]
-
-
-def limits_of(certified: Certified) -> list[str]:
-    """The words of a certificate that say what does not: those that all certificates share."""
-    return [word for word in certified.certificate["scope"]["words"] if word in LIMITS]
+    """What a certificate promises."""
+    return scope.promises_of(certified.certificate)
 
 
 def about_costs(costs: Costs, learning_noise: float) -> list[str]:

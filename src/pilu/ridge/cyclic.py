@@ -50,7 +50,7 @@ class CyclicProblem(BatchedProblem):
         least = self._smallest.copy()  # only those of the rows' batches change
         for t in np.unique(self.batch_of(rows)):
             least[t] = retained._smallest_of(range(int(t), int(t) + 1))[0]
-        margin = 8 * np.finfo(np.float64).eps * p * self.largest
+        margin = 8 * np.finfo(np.float64).eps * (p + 2) * self.largest
         return max(self.alpha, self.alpha + float(np.min(least)) - margin)
 
     @cached_property

@@ -113,7 +113,7 @@ class Spectrum:
         if self.has_complement:
             return self.alpha
         z = X @ self.basis
-        margin = 8 * np.finfo(np.float64).eps * len(self.eigenvalues) * self.largest
+        margin = 8 * np.finfo(np.float64).eps * (len(self.eigenvalues) + 2) * self.largest
         if len(X) == 1:
             bound = self._secular_root(z[0])
         else:

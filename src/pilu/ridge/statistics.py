@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["ReadShare", "Statistics"]
+__all__ = ["ReadShare", "Statistics", "sum_error"]
 
 Array = NDArray[np.float64]
 
@@ -19,10 +19,13 @@ Array = NDArray[np.float64]
 _Block = tuple[Array, Array]
 ReadShare = Callable[[int, int], Iterable[_Block]]
 
+_FEW_COLUMNS = 128  # and as many rows together
+_MANY_COLUMNS = 512  # past it a second look at the sums would cost too much
+_ROWS_OF_BLAS = 512  # that it sums up before it adds them to others, at most (measured)
 _WORTH_THREADS = 32 * 2**20  # bytes of rows
 _MOST_THREADS = 4
 _MOST_COLUMNS = 4096  # past it, X'X once for every thread is too much memory
-_ROUNDING = 1e-15  # of collecting, and of each subtraction
+_ROUNDING = 1e-15  # of each subtraction, and of what collecting has besides its sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +47,7 @@ class Statistics:
         then made while the product of another is, and nobody waits for anybody.
         """
         if n * p * 8 < _WORTH_THREADS or p > _MOST_COLUMNS:
-            return cls(*_sums(read(0, 1), p, d, fit_intercept))
+            return cls.of_rows(read(0, 1), p, d, fit_intercept=fit_intercept)
         blas = ThreadpoolController().select(user_api="blas")
         threads = max((library["num_threads"] for library in blas.info()), default=1)
         shares = min(threads, _MOST_THREADS)
@@ -54,24 +57,25 @@ class Statistics:
             _StopOnError() as stop,
         ):
 
-            def sums(share: int) -> tuple[Array, Array, float]:
+            def sums(share: int) -> tuple[Array, Array, float, int]:
                 with stop:
                     return _sums(stop.unless_stopped(read(share, shares)), p, d, fit_intercept)
 
             parts = list(pool.map(sums, range(shares)))
-        gram, cross, energy = parts.pop()
+        gram, cross, energy, _ = parts.pop()
         for other in parts:
             gram += other[0]
             cross += other[1]
             energy += other[2]
-        return cls(gram, cross, energy)
+        return cls(gram, cross, energy, _collecting_error(n, p))
 
     @classmethod
     def of_rows(
         cls, blocks: Iterable[tuple[Array, Array]], p: int, d: int, *, fit_intercept: bool
     ) -> "Statistics":
         """The same by one thread."""
-        return cls(*_sums(blocks, p, d, fit_intercept))
+        gram, cross, energy, n = _sums(blocks, p, d, fit_intercept)
+        return cls(gram, cross, energy, _collecting_error(n, p))
 
     def plus(self, other: "Statistics") -> "Statistics":
         """The statistics of two sets of rows together."""
@@ -118,20 +122,73 @@ class _StopOnError:
 
 def _sums(
     blocks: Iterable[tuple[Array, Array]], p: int, d: int, fit_intercept: bool
-) -> tuple[Array, Array, float]:
-    gram, cross, energy = np.zeros((p, p)), np.zeros((p, d)), 0.0
-    width = p - bool(fit_intercept)
-    for x, y in blocks:
-        gram[:width, :width] += x.T @ x
-        cross[:width] += x.T @ y
-        energy += float(np.sum(y * y))
-        if fit_intercept:  # the column of ones, without copying x to append it
-            ones = np.ones(len(x))
-            gram[width, :width] += ones @ x
-            gram[width, width] += len(x)
-            cross[width] += ones @ y
-    gram[:width, width:] = gram[width:, :width].T
-    return gram, cross, energy
+) -> tuple[Array, Array, float, int]:
+    """X'X, X'Y, the sum of squared targets, and how many rows there were.
+
+    Rows that are alike round alike, and their errors add up. So sums of few rows are formed by
+    BLAS and added up with compensation. Of many columns BLAS takes few rows at a time by itself.
+    """
+    gram, cross, energy, n = _Sum((p, p)), _Sum((p, d)), 0.0, 0
+    width, few = p - bool(fit_intercept), _rows_together(p)
+    product = np.zeros((p, p))
+    for block, targets in blocks:
+        n += len(block)
+        energy += float(np.sum(targets * targets))
+        for x, _ in _parts(block, targets, few):
+            np.matmul(x.T, x, out=product[:width, :width])
+            if fit_intercept:  # the column of ones, without copying x to append it
+                product[width, :width] = product[:width, width] = np.ones(len(x)) @ x
+                product[width, width] = len(x)
+            gram.add(product, compensated=few is not None)
+        for x, y in _parts(block, targets, few or _ROWS_OF_BLAS):
+            ones = [np.ones((1, len(x))) @ y] if fit_intercept else []
+            cross.add(np.vstack([x.T @ y, *ones]), compensated=True)
+    return gram.total, cross.total, energy, n
+
+
+def _parts(x: Array, y: Array, rows: int | None) -> Iterator[_Block]:
+    rows = len(x) if rows is None else rows
+    for start in range(0, len(x), max(rows, 1)):
+        yield x[start : start + rows], y[start : start + rows]
+
+
+class _Sum:
+    """A running sum of matrices; compensated, it is as good as one rounding (Kahan)."""
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.total, self._lost = np.zeros(shape), np.zeros((1, 1))
+
+    def add(self, part: Array, *, compensated: bool) -> None:
+        """Add a matrix, which may be changed."""
+        if not compensated:
+            self.total += part
+            return
+        part -= self._lost
+        total = self.total + part
+        self._lost = total - self.total
+        self._lost -= part
+        self.total = total
+
+
+def _rows_together(p: int) -> int | None:
+    """Rows whose products are left to BLAS to sum up; None for all that come at once."""
+    if p <= _FEW_COLUMNS:
+        return _FEW_COLUMNS
+    return None if p > _MANY_COLUMNS else 4 * _ROWS_OF_BLAS
+
+
+def _collecting_error(n: int, p: int) -> float:
+    """Relative to the norms: in proportion to the rows that are summed without compensation."""
+    rows = min(_rows_together(p) or n, n)
+    return _ROUNDING + (2.0**-53 * rows if p <= _FEW_COLUMNS else sum_error(rows))
+
+
+def sum_error(n: int) -> float:
+    """Relative error of a product of n rows by BLAS, in which errors of equal rows add up.
+
+    BLAS takes some hundred rows at a time, and adds up what they come to.
+    """
+    return 2.0**-53 * min(n, _ROWS_OF_BLAS + n // 256)
 
 
 def _ratio(before: float, after: float) -> float:
