@@ -13,9 +13,9 @@ from benchmarks import references
 from benchmarks.data import Array, Size, make_data, with_intercept
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan, fitted
-from pilu.dynamics.entropy import SystemGaussian
-from pilu.dynamics.schedule import Segment
-from pilu.ridge.rows import RowSource
+from pilu.chains.entropy import SystemGaussian
+from pilu.chains.schedule import Segment
+from pilu.data.rows import RowSource
 
 TOGETHER = 200
 
@@ -117,7 +117,7 @@ class _Counted:
 
 def _rows_read(size: Size, model: Any, X: Array, row: int) -> dict[str, int]:
     """Rows that the K steps of a deletion read; and with the check of digests before them."""
-    chain = model._fitted.chain
+    chain = model.fitted_.chain
 
     def count() -> int:
         counted = _Counted(X)

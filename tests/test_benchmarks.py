@@ -149,7 +149,7 @@ def test_the_pass_back_is_that_of_the_law():
     lengths = references.walk_back(
         data.with_intercept(X), points, size.b, model.step_size_, size.T - 1
     )
-    law = model._fitted.law
+    law = model.fitted_.law
     (found,) = law.residual_laws(np.array([row]))
     expected = lengths[:, 0] @ law.variances[: size.T - 1][::-1]
     assert found.variances[0, -1] == pytest.approx(expected)

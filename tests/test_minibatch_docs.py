@@ -16,8 +16,8 @@ from oracles.minibatch import (
 )
 from oracles.qp import closed_form_mu, minmax_mu
 from pilu import LangevinRidge, Theorem
-from pilu.laws.cyclic import CyclicLaw
-from pilu.laws.cyclic_difference import CyclicDifference
+from pilu.minibatch.difference import MinibatchDifference
+from pilu.minibatch.law import MinibatchLaw
 
 PAGE = (Path(__file__).parent.parent / "docs" / "minibatches.md").read_text()
 
@@ -117,8 +117,8 @@ def test_a_group_shares_the_union_bound_over_all_visits(fitted):
 
 def test_both_ways_to_the_variance_agree(fitted):
     model, X, Y = fitted
-    law = model._fitted.law
-    assert isinstance(law, CyclicLaw)
+    law = model.fitted_.law
+    assert isinstance(law, MinibatchLaw)
     rows = np.arange(len(X))
     forwards = law._all_variances()[0].T
     backwards = law._variances_backwards(law.problem.batch_of(rows), X)
@@ -134,14 +134,14 @@ def test_both_ways_to_the_variance_agree(fitted):
 def test_the_pair_is_whitened_as_derived(fitted, noiseless):
     """Seen from before the K steps; from after them where noiseless steps have gone before."""
     model, X, Y = fitted
-    chain, start = model._fitted.chain, np.zeros((4, 2))
+    chain, start = model.fitted_.chain, np.zeros((4, 2))
     segments = [(23, 0.3), *([(noiseless, 0.0)] if noiseless else [])]
     schedule = chain.schedule
     if noiseless:
         schedule = schedule.then(type(schedule.segments[0])(noiseless, 0.0))
     rows = np.array([2, 9])
-    law = CyclicLaw(chain.problem, chain.step_size, schedule, start)
-    found = CyclicDifference(law, rows, X[rows], Y[rows]).enclosure(0.4, 6)
+    law = MinibatchLaw(chain.problem, chain.step_size, schedule, start)
+    found = MinibatchDifference(law, rows, X[rows], Y[rows]).enclosure(0.4, 6)
     pair = cyclic_pair(
         X, Y, [2, 9], 0.2, chain.step_size, 7, segments, start, 0.4, 6, digits50=True
     )

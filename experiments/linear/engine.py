@@ -14,15 +14,17 @@ from threadpoolctl import threadpool_limits
 from experiments.linear.config import STUDIES, RowSet, Study
 from experiments.linear.data import Data, load
 from pilu import LangevinRidge, LangevinRidgeClassifier
-from pilu.certify.accountant import Request, Target
+from pilu.certify.accountant import Target
 from pilu.certify.floor import calibrate_with_floor
 from pilu.certify.registry import resolve_accountant
-from pilu.dynamics.entropy import SeededGaussian
-from pilu.dynamics.schedule import Schedule, Segment
-from pilu.dynamics.spectral import draw_after
+from pilu.chains.entropy import SeededGaussian
+from pilu.chains.predictions import Prospect
+from pilu.chains.request import Request
+from pilu.chains.schedule import Schedule, Segment
 from pilu.estimators.utility import Validation
-from pilu.laws.forecast import Forecast, Prospect
-from pilu.laws.iterates import IterateLaw
+from pilu.ridge.forecast import Forecast
+from pilu.ridge.law import RidgeLaw
+from pilu.ridge.spectral import draw_after
 from pilu.ridge.spectrum import Spectrum
 
 ACCOUNTANTS = ("theorem", "exact")
@@ -61,7 +63,7 @@ class Engine:
 
     @property
     def spectrum(self) -> Spectrum:
-        return self.model._fitted.chain.problem.spectrum
+        return self.model.fitted_.chain.problem.spectrum
 
     @cached_property
     def held_out(self) -> Validation:
@@ -72,12 +74,12 @@ class Engine:
         """Y, n x d."""
         return self.model._attachable(self.data.X, self.data.y)[1]
 
-    def law(self, n_steps: int | None = None, noise: float | None = None) -> IterateLaw:
+    def law(self, n_steps: int | None = None, noise: float | None = None) -> RidgeLaw:
         """The law of learning, by default with the study's T and sigma_learn."""
         segment = Segment(n_steps or self.study.n_steps, noise or self.study.noise)
         start = np.zeros((self.data.X.shape[1], self.n_outputs))
-        error = self.model._fitted.chain.problem.statistics_error
-        return IterateLaw(self.spectrum, self.step_size, Schedule((segment,)), start, error)
+        error = self.model.fitted_.chain.problem.statistics_error
+        return RidgeLaw(self.spectrum, self.step_size, Schedule((segment,)), start, error)
 
     def request(self, row: int) -> Request:
         return Request(self.data.X[[row]], self.targets[[row]], np.array([row]))
@@ -93,7 +95,7 @@ class Engine:
         return choose(self.gradient_norms, self.study.row_sets[kind or self.study.main_rows])
 
     def calibrated(
-        self, law: IterateLaw, row: int, accountant: str, epsilon: float, n_unlearn_steps: int
+        self, law: RidgeLaw, row: int, accountant: str, epsilon: float, n_unlearn_steps: int
     ) -> float:
         """sigma_unlearn for one row."""
         target = Target(epsilon, self.delta, n_unlearn_steps)
@@ -101,7 +103,7 @@ class Engine:
         return calibrate_with_floor(judge, law, self.request(row), target).noise
 
     def prospects(
-        self, law: IterateLaw, rows: Sequence[int], steps: Sequence[int]
+        self, law: RidgeLaw, rows: Sequence[int], steps: Sequence[int]
     ) -> dict[tuple[int, int], Prospect]:
         """For every row and K, the predictions as a function of the noise, in closed form."""
         forecast = Forecast(law, self.held_out.X, max(steps))
@@ -117,7 +119,7 @@ class Engine:
         return self.held_out.score(prospect.at(noise))
 
     def run(
-        self, law: IterateLaw, row: int, segment: Segment, n_runs: int, seed: Sequence[int]
+        self, law: RidgeLaw, row: int, segment: Segment, n_runs: int, seed: Sequence[int]
     ) -> np.ndarray:
         """Scores of runs that learn all rows and unlearn one."""
         gaussian = SeededGaussian(int(np.random.SeedSequence(seed).generate_state(1)[0]), 0)
@@ -130,7 +132,7 @@ class Engine:
             gaussian,
         )
         # By the problem: where p > n, a basis with a row taken out knows of no complement.
-        problem = self.model._fitted.chain.problem
+        problem = self.model.fitted_.chain.problem
         left = problem.without(np.array([row]), *self.request(row)[:2]).corrected_spectrum
         theta = draw_after(theta, repeated(left, n_runs), law.step_size, segment, gaussian)
         return self.scores(theta, n_runs)

@@ -44,7 +44,7 @@ class Engine:
 
     @property
     def problem(self) -> SmoothProblem:
-        return self.model._fitted.chain.problem
+        return self.model.fitted_.chain.problem
 
     @property
     def n_outputs(self) -> int:
@@ -66,7 +66,7 @@ class Engine:
         |grad l| <= |x| G, G = 1 for the logistic loss and sqrt(2) for softmax, so that
         s_k = eta max|x| G at every step. Nothing here can fail: no part of delta is set aside.
         """
-        law, study = self.model._fitted.law, self.study
+        law, study = self.model.fitted_.law, self.study
         eta, c = law.step_size, law.contraction
         largest = np.linalg.norm(self.data.X, axis=1).max()
         bound = eta * largest * (1.0 if self.n_outputs == 1 else math.sqrt(2))

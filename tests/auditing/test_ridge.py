@@ -19,7 +19,7 @@ def runs(small):
 
 def dense(runs, learned_without):
     """Laws of the two runs, step by step."""
-    source = runs.model._fitted.source
+    source = runs.model.fitted_.source
     X, Y = np.hstack([source.X, np.ones((30, 1))]), source.Y
     left = [np.delete(values, [4, 9], axis=0) for values in (X, Y)]
     settings = (0.5, runs.model.step_size_)

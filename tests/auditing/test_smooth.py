@@ -5,8 +5,8 @@ import pytest
 
 from pilu import LangevinHuber, LangevinLogistic, LangevinRidge
 from pilu.auditing import RidgeRuns, SmoothRuns, audit
-from pilu.dynamics.entropy import SeededGaussian
-from pilu.dynamics.schedule import Segment
+from pilu.chains.entropy import SeededGaussian
+from pilu.chains.schedule import Segment
 
 DELTA, STEPS, RUNS = 0.05, 3, 3_000
 
@@ -58,12 +58,12 @@ def test_runs_are_those_of_the_estimator():
     """Means of runs side by side against fits and deletions one by one."""
     model = world("logistic")
     runs = SmoothRuns(model, 7, noise=0.3, n_unlearn_steps=STEPS)
-    rows = model._fitted.source
+    rows = model.fitted_.source
     X, Y = rows.X, rows.Y[:, 0]
     ones = []
     for seed in range(300):
         other = LangevinLogistic(**{**model.get_params(), "random_state": seed}).fit(X, Y)
-        chain = other._fitted.chain
+        chain = other.fitted_.chain
         left = chain.problem.without(np.array([7]), None, None)
         moved = chain.forgetting(left, Segment(STEPS, 0.3), SeededGaussian(seed, 9))
         ones.append(moved.theta.ravel())

@@ -6,10 +6,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import normalize
 
 import pilu
-from pilu.baselines import (
-    METHODS,
-    UniformLangevin,
-)
+from pilu.baselines import METHODS, UniformLangevin
 from pilu.plotting import plot_comparison
 
 # The table.

@@ -145,7 +145,7 @@ def test_the_table_of_a_total_says_on_which_rungs_the_row_stood(model):
     for row in range(12):
         twin = copy.deepcopy(model)
         twin.unlearn(row, accountant=CoarseExact(), **OPTIONS)
-        tables.add(tuple(twin._fitted.spent.record()["deltas"]))
+        tables.add(tuple(twin.fitted_.spent.record()["deltas"]))
     assert len(tables) <= 6
 
 

@@ -15,13 +15,14 @@ from oracles.minibatch import (
     walk,
 )
 from pilu import Exact, LangevinRidge, Theorem
-from pilu.certify.accountant import Request, Target
-from pilu.certify.cyclic import CyclicSensitivities
-from pilu.dynamics.schedule import Schedule, Segment
-from pilu.laws.cyclic import CyclicLaw
-from pilu.laws.cyclic_difference import CyclicDifference
-from pilu.ridge.cyclic import CyclicProblem
-from pilu.ridge.rows import RowSource
+from pilu.certify.accountant import Target
+from pilu.chains.request import Request
+from pilu.chains.schedule import Schedule, Segment
+from pilu.data.rows import RowSource
+from pilu.minibatch.difference import MinibatchDifference
+from pilu.minibatch.law import MinibatchLaw
+from pilu.minibatch.problem import MinibatchProblem
+from pilu.minibatch.sensitivities import MinibatchSensitivities
 
 SMALL = {"alpha": 0.3, "n_steps": 29, "noise": 0.2, "step_size": 0.015}
 TARGET = {"epsilon": 1.0, "delta": 1e-3, "n_unlearn_steps": 6}
@@ -132,17 +133,17 @@ def test_one_batch_is_the_full_batch(accountant, rows, diabetes):
     X, y = diabetes
     model = LangevinRidge(alpha=0.1, n_steps=200, noise=0.5).fit(X, y)
     model.unlearn(7, n_unlearn_steps=11)
-    chain = model._fitted.chain
-    problem = CyclicProblem(chain.problem.source, 0.1, len(X), 1, chain.problem.spectrum.largest)
-    law = CyclicLaw(problem, chain.step_size, chain.schedule, chain.start)
+    chain = model.fitted_.chain
+    problem = MinibatchProblem(chain.problem.source, 0.1, len(X), 1, chain.problem.spectrum.largest)
+    law = MinibatchLaw(problem, chain.step_size, chain.schedule, chain.start)
     request, target = Request.read(problem.source, np.array(rows)), Target(1.0, 1e-3, 12)
-    full = accountant.calibrate(model._fitted.law, request, target)
+    full = accountant.calibrate(model.fitted_.law, request, target)
     cyclic = accountant.calibrate(law, request, target)
     # Both charge what rounding may have done, each in its own way.
     assert cyclic.noise == pytest.approx(full.noise, rel=5e-7)
     assert cyclic.epsilon == pytest.approx(full.epsilon, rel=5e-7)
     assert accountant.spend(law, request, 0.7, target).epsilon == pytest.approx(
-        accountant.spend(model._fitted.law, request, 0.7, target).epsilon, rel=5e-7
+        accountant.spend(model.fitted_.law, request, 0.7, target).epsilon, rel=5e-7
     )
 
 
@@ -157,9 +158,9 @@ def test_batch_size_n_is_the_full_batch_for_a_user(diabetes):
 def test_bounds_hold_along_simulated_trajectories(small, rng):
     X, Y = small
     model = LangevinRidge(batch_size=4, **SMALL).fit(X, Y)
-    sensitivities, delta_s, runs = CyclicSensitivities(model._fitted.law), 0.1, 2000
+    sensitivities, delta_s, runs = MinibatchSensitivities(model.fitted_.law), 0.1, 2000
     rows = [4, 6, 13]
-    request = Request.read(model._fitted.source, np.array(rows))
+    request = Request.read(model.fitted_.source, np.array(rows))
     single = sensitivities.of_each(request, delta_s)
     joint = sensitivities.of_group_jointly(request, delta_s)
     summed = sensitivities.of_group_sum(request, delta_s)
@@ -206,11 +207,11 @@ def test_after_requests_without_noise_covariances_may_be_singular(K, small):
 def assert_never_flattered(X, Y, b, rows, gone, segments, noises, K, *, enclosed=False):
     """What is certified for small noises holds in 50 digits; some of them have to be answered."""
     source = RowSource.observe(X, Y, fit_intercept=False)
-    whole = CyclicProblem.fit(source, 1e-6, 1, b)
+    whole = MinibatchProblem.fit(source, 1e-6, 1, b)
     left = np.array(gone, dtype=np.intp)
     problem, eta = whole.without(left, X[left], Y[left]), 1 / whole.largest
     schedule, start = Schedule(tuple(Segment(*s) for s in segments)), np.zeros((X.shape[1], 1))
-    law = CyclicLaw(problem, eta, schedule, start)
+    law = MinibatchLaw(problem, eta, schedule, start)
     request, answered = Request.read(problem.source, np.array(rows)), 0
     for noise in noises:
         try:
@@ -222,7 +223,7 @@ def assert_never_flattered(X, Y, b, rows, gone, segments, noises, K, *, enclosed
         pair = cyclic_pair(X, Y, rows, *run, digits50=True)
         assert both_ways_delta(pair.x, pair.a2, 1, epsilon) <= 1e-6
         if enclosed:
-            found = CyclicDifference(law, request.rows, request.X, request.Y).enclosure(noise, K)
+            found = MinibatchDifference(law, request.rows, request.X, request.Y).enclosure(noise, K)
             shown = np.pad(found.excesses, (0, len(pair.x) - len(found.excesses)))
             off = np.abs(np.sort(shown) - np.sort(pair.x.astype(float)))
             assert np.max(off) <= found.covariance_error
@@ -260,7 +261,7 @@ def test_variances_that_are_only_rounding_stay_variances():
         X, y
     )
     assert model.unlearn(39, n_unlearn_steps=120).noise == 0.0
-    law = model._fitted.law
+    law = model.fitted_.law
     assert (law._all_variances()[0] >= 0.0).all()
     every = model.quote(accountant="theorem", n_unlearn_steps=5).noise
     each = model.quote(range(39), accountant="theorem", n_unlearn_steps=5).noise

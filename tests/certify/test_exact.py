@@ -11,10 +11,11 @@ from conftest import with_ones
 from oracles.pairs import output_laws, whitened
 from pilu import Exact, LangevinRidge, Theorem
 from pilu.accounting import GaussianPair
-from pilu.certify.accountant import Request, Target
-from pilu.dynamics.schedule import Schedule, Segment
-from pilu.laws import proven
-from pilu.laws.iterates import IterateLaw
+from pilu.certify.accountant import Target
+from pilu.chains.request import Request
+from pilu.chains.schedule import Schedule, Segment
+from pilu.ridge import proven
+from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectrum import Spectrum
 
 
@@ -138,7 +139,7 @@ def test_large_targets_that_cancel_are_not_forgotten_by_rounding(big, rng):
 def law_on(X, Y, segments):
     spectrum = Spectrum.of_statistics(X.T @ X, X.T @ Y, 30.0)
     schedule = Schedule(tuple(Segment(*s) for s in segments))
-    return IterateLaw(spectrum, 1 / spectrum.largest, schedule, np.zeros((X.shape[1], Y.shape[1])))
+    return RidgeLaw(spectrum, 1 / spectrum.largest, schedule, np.zeros((X.shape[1], Y.shape[1])))
 
 
 @pytest.mark.parametrize("row", range(4))

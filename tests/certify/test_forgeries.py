@@ -84,8 +84,8 @@ def test_a_model_that_has_forgotten_nothing_accepts_nothing(kind):
         model.verify(foreign)
     # A twin shares parameters and key, so its certificate can name what this model holds.
     probe = copy.copy(model).unlearn(method="redraw")
-    theta = model._fitted.chain.theta
-    held = pilu.certify.certificate.hash_of_parameters(theta, model._fitted.source.key)
+    theta = model.fitted_.chain.theta
+    held = pilu.certify.certificate.hash_of_parameters(theta, model.fitted_.source.key)
     assert probe.parameters_sha256 != held
     for certificate in (foreign, probe):
         forged = resealed(certificate, parameters_sha256=held)

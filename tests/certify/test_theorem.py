@@ -11,8 +11,8 @@ from oracles.calibrate import dense_mu, dense_noise, group_sum_bounds
 from oracles.dense import joint_group_bounds, sensitivity_bounds
 from oracles.high_precision import epsilon_from_mu_mp
 from pilu import LangevinRidge, Theorem
-from pilu.certify.accountant import Request
-from pilu.certify.sensitivities import RidgeSensitivities
+from pilu.chains.request import Request
+from pilu.ridge.sensitivities import RidgeSensitivities
 
 
 def quote(model, *requests, **options):
@@ -164,7 +164,7 @@ def test_a_step_size_of_the_users_own(rng):
     A = with_ones(X).T @ with_ones(X) + 0.1 * np.eye(3)
     L = float(np.linalg.eigvalsh(A)[-1])
     model = LangevinRidge(alpha=0.1, n_steps=15, noise=0.2, step_size=1.999 / L).fit(X, y)
-    law = model._fitted.law
+    law = model.fitted_.law
     c = RidgeSensitivities(law).contraction(with_ones(X)[:1], "alpha")
     assert c >= 1.999 - 1
     assert c >= 1 - 1.999 / L * 0.1
@@ -183,7 +183,7 @@ def joint_problem(rng, n_outputs=2):
 def test_joint_group_bounds_against_dense(rng):
     X, Y, model = joint_problem(rng)
     for rows in ([4], [1, 2, 3], list(range(6))):
-        bounds = RidgeSensitivities(model._fitted.law).of_group_jointly(
+        bounds = RidgeSensitivities(model.fitted_.law).of_group_jointly(
             Request(X[rows], Y[rows], np.array(rows)), 25 * 1e-4
         )
         reference = joint_group_bounds(
@@ -201,7 +201,7 @@ def test_joint_bound_of_nearly_equal_rows_with_opposite_targets(distance, rng):
     X = np.vstack([rows, rng.normal(size=(20, 5))])
     Y = np.concatenate([[1.0, -1.0], np.zeros(20)])[:, None]
     model = LangevinRidge(alpha=0.1, n_steps=3, noise=1e-13, fit_intercept=False).fit(X, Y)
-    bounds = RidgeSensitivities(model._fitted.law).of_group_jointly(
+    bounds = RidgeSensitivities(model.fitted_.law).of_group_jointly(
         Request(rows, Y[:2], np.arange(2)), 3e-6
     )
     with mp.workdps(50):
@@ -255,7 +255,7 @@ def test_joint_is_tighter_than_the_sum_and_equal_for_one_row(diabetes):
 def test_bounds_hold_along_simulated_trajectories(rng):
     X, Y, model = joint_problem(rng)
     eta, runs, delta_s = model.step_size_, 4000, 0.05
-    sensitivities = RidgeSensitivities(model._fitted.law)
+    sensitivities = RidgeSensitivities(model.fitted_.law)
     rows = [3, 8, 9]
     request = Request(X[rows], Y[rows], np.array(rows))
     single = sensitivities.of_each(request, delta_s)

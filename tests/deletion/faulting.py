@@ -92,7 +92,7 @@ def afterwards(store):
         return {
             "whole": checks["files_whole"],
             "entries": len(moment.entries),
-            "gone": [int(k) for k, here in enumerate(moment.model._fitted.source.live) if not here],
+            "gone": [int(k) for k, here in enumerate(moment.model.fitted_.source.live) if not here],
             "names": names,
         }
 

@@ -345,11 +345,11 @@ def test_a_release_is_a_function_of_the_rounded_parameters(desk):
     moment = desk.store.read()
     model, features = moment.model, moment.state["features"]
     record = release_record(model, features, None)
-    fitted, grid = model._fitted, record["grid"]
+    fitted, grid = model.fitted_, record["grid"]
     middle = np.round(fitted.chain.theta / grid) * grid
     for share in (-0.49, -0.1, 0.3, 0.49):  # the low bits, and far more than those
         chain = dataclasses.replace(fitted.chain, theta=middle + share * grid)
-        model._fitted = dataclasses.replace(fitted, chain=chain)
+        model.fitted_ = dataclasses.replace(fitted, chain=chain)
         assert release_record(model, features, None) == record
 
 

@@ -76,7 +76,7 @@ def what_is_gone(path):
         moment = desk.store.read()
     found = sorted(p.name for p in path.iterdir())
     assert found == [f"arrays-{moment.state['generation']}", "key", "ledger.sqlite"]
-    return np.flatnonzero(~moment.model._fitted.source.live).tolist()
+    return np.flatnonzero(~moment.model.fitted_.source.live).tolist()
 
 
 def is_one_clear_line(output):

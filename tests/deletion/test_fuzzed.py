@@ -90,7 +90,7 @@ def said_by_store(folder):
     """Everything that a store answers, as plain values."""
     with Desk.open(folder, patience=0.2) as desk:
         checks, moment = check_store(desk.store), desk.store.read()
-        chain = moment.model._fitted.chain
+        chain = moment.model.fitted_.chain
         arrays = (chain.theta, chain.problem.statistics.gram, chain.problem.spectrum.basis)
         names = {kind: hashes.tobytes() for kind, hashes in moment.names.hashes.items()}
         with desk.log() as log:

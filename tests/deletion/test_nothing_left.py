@@ -20,11 +20,11 @@ import pytest
 
 from pilu import LangevinRidge
 from pilu.certify.coarse import CoarseExact
+from pilu.data.statistics import Statistics
 from pilu.deletion.desk import Desk
 from pilu.deletion.names import hash_of
 from pilu.deletion.snapshot import arrays_of, record_of, restored
 from pilu.deletion.tables import Columns
-from pilu.ridge.statistics import Statistics
 
 N, P, ROW = 60, 4, 7
 SETTINGS = {"n_steps": 50, "noise": 0.01}
@@ -126,7 +126,7 @@ def floats_in(record):
 def held_by(desk):
     """What is in the arrays and the state of this moment, and must not outlive it."""
     moment = desk.store.read()
-    chain, state = moment.model._fitted.chain, moment.state
+    chain, state = moment.model.fitted_.chain, moment.state
     problem = chain.problem
     arrays = {
         "parameters": chain.theta,
@@ -176,7 +176,7 @@ def test_no_byte_tells_of_the_row(forgetting, history):
 
     X, y, _, _ = world(0)
     store, moment, key = forgetting(0, HISTORIES[history], before, deliver=deliver)
-    digest = moment.model._fitted.source.digest(X[[ROW]], y[[ROW], None])[0]
+    digest = moment.model.fitted_.source.digest(X[[ROW]], y[[ROW], None])[0]
     assert digest.tobytes() in earlier[0]
     assert len(found_in(earlier[0], held)) > 20  # what is looked for was there
     assert len(evidence) > 3
@@ -225,7 +225,7 @@ def exactly(X, y, left):
 
 def rest(moment, X, y, row):
     """The statistics that are kept, less those of all other rows: exact until the very end."""
-    held = moment.model._fitted.chain.problem.statistics
+    held = moment.model.fitted_.chain.problem.statistics
     sums = exactly(X, y, [i for i in range(N) if i != row])
     kept = np.column_stack([held.gram, held.cross])
     return np.array(
@@ -273,10 +273,10 @@ def eighth_below(number):
 
 def as_stored(model, X, y):
     """The model as the next command finds it."""
-    record, key = json.loads(json.dumps(record_of(model))), model._fitted.source.key
+    record, key = json.loads(json.dumps(record_of(model))), model.fitted_.source.key
     model = restored(record, dict(arrays_of(model)), key, latest=None)
-    source = model._fitted.source.reading(X, y[:, None])
-    model._fitted = model._fitted.reading(model._fitted.chain.problem.reading(source))
+    source = model.fitted_.source.reading(X, y[:, None])
+    model.fitted_ = model.fitted_.reading(model.fitted_.chain.problem.reading(source))
     return model
 
 
@@ -403,7 +403,7 @@ def test_the_last_bits_single_out_the_row_unless_they_are_summed_anew(forgetting
     requests = HISTORIES[history]
     for recollect in (False, True):
         _, moment, _ = forgetting(0, requests, recollect=recollect)
-        held = moment.model._fitted.chain.problem.statistics
+        held = moment.model.fitted_.chain.problem.statistics
         same = [
             np.array_equal(again.gram, held.gram) and np.array_equal(again.cross, held.cross)
             for again in (

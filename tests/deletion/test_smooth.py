@@ -128,7 +128,7 @@ def test_a_budget_that_is_spent(desk):
 def test_a_release_is_on_a_grid_below_the_noise(desk):
     model = desk.store.read().model
     grid = release_record(model, ["a"] * 4, None)["grid"]
-    chain = model._fitted.chain
+    chain = model.fitted_.chain
     assert grid == pytest.approx(2.0 ** np.floor(np.log2(grid)))
     assert grid <= np.sqrt(2 * chain.step_size) * STEPS["noise"] / 1000
 

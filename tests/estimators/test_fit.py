@@ -66,9 +66,9 @@ def test_any_dtype_is_accumulated_in_float64(dtype, rng):
     model = LangevinRidge(n_steps=20, noise=0.1).fit(X, y)
     exact = with_ones(X.astype(np.float64))
     gram = exact.T @ exact
-    np.testing.assert_allclose(model._fitted.chain.problem.statistics.gram, gram, rtol=1e-13)
+    np.testing.assert_allclose(model.fitted_.chain.problem.statistics.gram, gram, rtol=1e-13)
     assert model.step_size_ == pytest.approx(1 / np.linalg.eigvalsh(gram + 1e-4 * np.eye(4))[-1])
-    assert model._fitted.source.X is X  # referred to, not copied
+    assert model.fitted_.source.X is X  # referred to, not copied
     model.unlearn(5)
 
 

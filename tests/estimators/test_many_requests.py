@@ -88,11 +88,11 @@ def test_a_pickled_model_holds_nothing_of_the_last_deletion(data):
     model = LangevinRidge(n_steps=60, noise=NOISE).fit(X, y)
     model.unlearn(7, **REQUEST)
     row = with_ones(X)[7]
-    turned = model._fitted.chain.problem.corrected_spectrum.removed
+    turned = model.fitted_.chain.problem.corrected_spectrum.removed
     blob = pickle.dumps(model)
     for held in (X[7], row, turned, turned[0]):
         assert held.tobytes() not in blob
-    assert model._fitted.chain.problem.corrected_spectrum.is_diagonal
+    assert model.fitted_.chain.problem.corrected_spectrum.is_diagonal
     loaded = pickle.loads(blob).attach(X, y)
     assert loaded.quote([9], **REQUEST).noise[0] == pytest.approx(
         model.quote([9], **REQUEST).noise[0], rel=1e-9
@@ -103,9 +103,9 @@ def test_forgotten_rows_are_not_sent_to_the_processes_that_quote(data):
     X, y = data
     model = LangevinRidge(n_steps=60, noise=NOISE).fit(X, y)
     model.unlearn(7, **REQUEST)
-    assert not model._fitted.chain.problem.corrected_spectrum.is_diagonal
+    assert not model.fitted_.chain.problem.corrected_spectrum.is_diagonal
     assert len(model.quote(n_jobs=1, **REQUEST)) == 399
-    assert model._fitted.chain.problem.corrected_spectrum.is_diagonal
+    assert model.fitted_.chain.problem.corrected_spectrum.is_diagonal
 
 
 def test_processes_quote_what_one_does(rng):

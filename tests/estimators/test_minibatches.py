@@ -13,8 +13,8 @@ from conftest import with_ones
 from oracles.minibatch import both_ways_delta, cyclic_laws, cyclic_pair, walk
 from oracles.predictions import rmse_of_law
 from pilu import LangevinRidge, LangevinRidgeClassifier
+from pilu.data.rows import RowSource
 from pilu.exceptions import RowsChanged, RowsNotAttached
-from pilu.ridge.rows import RowSource
 
 OPTIONS = {"alpha": 0.3, "n_steps": 29, "noise": 0.2}
 REQUEST = {"epsilon": 1.0, "delta": 1e-3, "n_unlearn_steps": 6}
@@ -105,7 +105,7 @@ def test_unlearning_reads_the_rows_of_its_batches_and_no_more(small, monkeypatch
     monkeypatch.setattr(
         RowSource, "raw", lambda self, rows, **kw: (read.extend(rows), raw(self, rows, **kw))[1]
     )
-    chain, problem = model._fitted.chain, model._fitted.chain.problem
+    chain, problem = model.fitted_.chain, model.fitted_.chain.problem
     gone = np.array([21])
     chain.forgetting(
         problem.without(gone, X[gone], Y[gone]),
@@ -124,7 +124,7 @@ def test_a_memory_mapped_file_is_enough(small, tmp_path):
         mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
         options = {**OPTIONS, "batch_size": 7, "random_state": 0}
         model = LangevinRidge(**options).fit(mapped, Y)
-        assert np.shares_memory(model._fitted.source.X, mapped)
+        assert np.shares_memory(model.fitted_.source.X, mapped)
         plain = LangevinRidge(**options).fit(np.asarray(mapped, dtype=np.float64), Y)
         np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-12)
         for accountant in ("theorem", "exact"):
@@ -189,7 +189,7 @@ def test_a_batch_left_empty_keeps_its_turn(b, small):
     means, _ = cyclic_laws(
         with_ones(X), Y, 0.3, model.step_size_, b, segments, np.zeros((5, 2)), [*rows, 20]
     )
-    np.testing.assert_allclose(model._fitted.law.final_mean, means[-1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.fitted_.law.final_mean, means[-1], rtol=1e-9, atol=1e-12)
 
 
 def test_certificates_say_so_and_cannot_be_moved_to_another_kind_of_run(small):
@@ -213,7 +213,7 @@ def test_pickles_hold_no_rows_and_work_once_rows_are_attached(small):
     X, Y = small
     model = LangevinRidge(batch_size=4, **OPTIONS).fit(X, Y)
     expected = model.quote([3], accountant="theorem", **REQUEST).noise
-    residuals = model._fitted.law.residual_means(np.array([3]), 0)
+    residuals = model.fitted_.law.residual_means(np.array([3]), 0)
     blob = pickle.dumps(model)
     assert X[3].tobytes() not in blob
     assert residuals.tobytes() not in blob
@@ -229,9 +229,9 @@ def test_pickles_hold_no_rows_and_work_once_rows_are_attached(small):
 def test_after_forgetting_nothing_of_the_rows_is_held(small):
     X, Y = small
     model = LangevinRidge(batch_size=4, **OPTIONS).fit(X, Y)
-    before = model._fitted.law
+    before = model.fitted_.law
     model.unlearn(3, **REQUEST)
-    law = model._fitted.law
+    law = model.fitted_.law
     assert law is not before
     assert "_means" not in law.__dict__
     assert not law.problem.source.digests[3].any()

@@ -12,8 +12,8 @@ from conftest import with_ones
 from oracles.dense import dense_laws
 from oracles.pairs import contour_delta, whitened
 from pilu import AlreadyForgotten, LangevinRidge, LangevinRidgeClassifier
-from pilu.dynamics import gradient
 from pilu.exceptions import NoiseBelowPrecision, RowsChanged, RowsNotAttached
+from pilu.ridge import gradient
 
 
 def small_model(**options):

@@ -18,9 +18,9 @@ from experiments.linear.engine import ACCOUNTANTS, Engine
 
 from oracles.dense import sensitivity_bounds
 from pilu import LangevinRidge, LangevinRidgeClassifier
-from pilu.certify.accountant import Request
+from pilu.chains.chain import SOLVERS
+from pilu.chains.request import Request
 from pilu.datasets import load_motorcycle
-from pilu.dynamics.chain import SOLVERS
 
 MANY = 2000
 

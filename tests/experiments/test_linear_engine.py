@@ -9,7 +9,7 @@ from experiments.linear.engine import ACCOUNTANTS, Engine, choose, summary
 
 from oracles.calibrate import dense_noise
 from pilu import LangevinRidge, LangevinRidgeClassifier
-from pilu.dynamics.schedule import Segment
+from pilu.chains.schedule import Segment
 
 MANY = 4000
 SIGMA = 0.25  # sigma_unlearn of the runs that are compared

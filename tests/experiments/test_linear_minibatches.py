@@ -86,7 +86,7 @@ def test_an_aim_out_of_reach_is_not_tried_for_ever(depth, monkeypatch):
 @pytest.mark.parametrize("first", [0, 7])
 def test_a_walk_without_noise_goes_batch_by_batch(depth, problem, forgotten, first, rng):
     X, Y, b, alpha, eta = problem
-    law = fitted(depth, b)._fitted.law
+    law = fitted(depth, b).fitted_.law
     start = rng.normal(size=(X.shape[1], 3))
     theta = start.copy()
     for k in range(first, first + 6):
@@ -105,7 +105,7 @@ def test_runs_have_the_law_of_the_chain(depth, problem):
     X, Y, b, alpha, eta = problem
     many, K, row, sigma = 4000, depth.study.n_unlearn_steps, 60, 0.3
     engine, T = Engine(replace(depth.study, n_runs=many), depth.data), 2 * math.ceil(N / b)
-    law = fitted(engine, b, T)._fitted.law
+    law = fitted(engine, b, T).fitted_.law
     learned = minibatches.learning_runs(engine, law)
     rng = np.random.default_rng(41)
     left = minibatches.walk(engine, law, learned.copy(), range(T, T + K), sigma, rng, row)
@@ -131,7 +131,7 @@ def gaps(theta, mean, covariance):
 
 
 def test_scores_are_those_of_runs_without_the_row(depth, b, scores_of):
-    law = fitted(depth, b, 6)._fitted.law
+    law = fitted(depth, b, 6).fitted_.law
     learned = minibatches.learning_runs(depth, law)
     kept = learned.copy()
     scores = minibatches.unlearning_scores(depth, law, learned, 5, 0.2, [1, 2])
@@ -147,7 +147,7 @@ def test_noise_is_what_the_model_quotes(depth, b, accountant):
     rows, K = depth.rows(), depth.study.n_unlearn_steps
     T = 3 * math.ceil(N / b)
     model = fitted(depth, b, T)
-    found = minibatches.calibrated(depth, model._fitted.law, rows)
+    found = minibatches.calibrated(depth, model.fitted_.law, rows)
     for epsilon in depth.study.epsilons:
         quote = model.quote(rows, epsilon=epsilon, n_unlearn_steps=K, accountant=accountant)
         noises = [found[row, accountant, epsilon] for row in rows]
@@ -157,7 +157,7 @@ def test_noise_is_what_the_model_quotes(depth, b, accountant):
 def test_noise_of_the_theorem_by_brute_force(depth, problem):
     X, Y, b, alpha, eta = problem
     row, T = depth.rows()[-1], 2 * math.ceil(N / b)
-    found = minibatches.calibrated(depth, fitted(depth, b, T)._fitted.law, [row])
+    found = minibatches.calibrated(depth, fitted(depth, b, T).fitted_.law, [row])
     segments, start = [(T, depth.study.noise)], np.zeros((X.shape[1], 1))
     by_force = cyclic_noise(
         X, Y, [row], alpha, eta, b, segments, start, 1.0, 1 / N, 0.5, depth.study.n_unlearn_steps
@@ -166,7 +166,7 @@ def test_noise_of_the_theorem_by_brute_force(depth, problem):
 
 
 def test_a_noise_below_the_floor_is_raised_to_it(depth, monkeypatch):
-    law = fitted(depth, 50, 6)._fitted.law
+    law = fitted(depth, 50, 6).fitted_.law
     before = minibatches.calibrated(depth, law, depth.rows()[:1])
     monkeypatch.setattr(minibatches, "noise_floor", lambda law, n_steps: 0.3)
     after = minibatches.calibrated(depth, law, depth.rows()[:1])

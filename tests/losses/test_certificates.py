@@ -16,10 +16,10 @@ from oracles.qp import closed_form_mu, minmax_mu, solve_qp
 from pilu import Certificate, CertificateMismatch, LangevinHuber, LangevinLogistic
 from pilu.certify import floor as floor_module
 from pilu.certify import theorem as theorem_module
-from pilu.certify.accountant import Request
-from pilu.certify.concentrated import ConcentratedSensitivities
 from pilu.certify.scope import scope_of_redraw
+from pilu.chains.request import Request
 from pilu.exceptions import AlreadyForgotten, RowsChanged, RowsNotAttached
+from pilu.losses.sensitivities import SmoothSensitivities
 
 ALPHA, STEPS, NOISE, K = 0.5, 30, 0.1, 6
 OPTIONS = {"alpha": ALPHA, "n_steps": STEPS, "noise": NOISE}
@@ -42,7 +42,7 @@ def sensitivities(model, name, rows, slack=0.005):
     X, _, Y = problem_for(name)
     rows = np.atleast_1d(rows)
     request = Request(with_ones(X)[rows], Y[rows], rows)
-    return ConcentratedSensitivities(model._fitted.law).of_group_sum(request, slack)
+    return SmoothSensitivities(model.fitted_.law).of_group_sum(request, slack)
 
 
 def mu_of_chain(s, schedule, noise, eta, solve=minmax_mu):
@@ -334,12 +334,12 @@ def test_pickles_hold_neither_rows_nor_auxiliary_means(b, copied):
     if copied:
         model = copy.deepcopy(model)
     expected = model.quote(**REQUEST)
-    means = model._fitted.law._found.means
+    means = model.fitted_.law._found.means
     blob = pickle.dumps(model)
     for held in (X[3], means[3], means[:, 0], means, expected.noise):
         assert blob_of(held) not in blob
     loaded = pickle.loads(blob)
-    assert "_concentrated_law" not in loaded._fitted.__dict__
+    assert "_concentrated_law" not in loaded.fitted_.__dict__
     with pytest.raises(RowsNotAttached, match="attach"):
         loaded.quote([3])
     with pytest.raises(RowsNotAttached, match="attach"):
@@ -352,9 +352,9 @@ def test_pickles_hold_neither_rows_nor_auxiliary_means(b, copied):
 def test_forgetting_drops_the_means_and_takes_other_runs():
     model = fitted("logistic", random_state=3)
     model.quote(**REQUEST)
-    before = model._fitted.law
+    before = model.fitted_.law
     forget(model, 3)
-    after = model._fitted.law
+    after = model.fitted_.law
     assert after is not before
     assert "_found" not in after.__dict__
     assert not after.problem.source.digests[3].any()
@@ -370,7 +370,7 @@ def test_a_redraw_takes_other_auxiliary_runs_only_where_the_law_is_another(seed)
     rows = np.arange(24)
 
     def means():
-        return model._fitted.law.mean_statistics(rows, STEPS)
+        return model.fitted_.law.mean_statistics(rows, STEPS)
 
     first = means()
     model.unlearn(method="redraw")

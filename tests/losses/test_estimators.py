@@ -15,11 +15,11 @@ from conftest import with_ones
 from losses.plain import SquaredHinge, problem_for
 from pilu import Exact, LangevinHuber, LangevinLogistic, Theorem
 from pilu.certify.coarse import CoarseTheorem
-from pilu.dynamics.entropy import SimulatedGaussian
-from pilu.dynamics.schedule import Segment
+from pilu.chains.entropy import SimulatedGaussian
+from pilu.chains.schedule import Segment
+from pilu.data.rows import RowSource
 from pilu.estimators.smooth import SmoothClassifier, SmoothRegressor
 from pilu.exceptions import NoiseBelowPrecision, RowsChanged
-from pilu.ridge.rows import RowSource
 
 OPTIONS = {"n_steps": 15, "noise": 0.1}
 
@@ -186,7 +186,7 @@ def test_what_other_losses_than_ridge_cannot_have(name, options, words):
         with pytest.raises(ValueError, match=words):
             call()
     assert pickle.dumps(model) == before
-    assert "_found" not in vars(model._fitted.law)  # nor were auxiliary runs taken first
+    assert "_found" not in vars(model.fitted_.law)  # nor were auxiliary runs taken first
 
 
 def test_dask_collections():
@@ -282,7 +282,7 @@ def test_parameters_that_are_no_numbers_are_not_certified(noise, monkeypatch):
     X, y, _ = problem_for("logistic")
     model = Broken(**OPTIONS).fit(X, y)
     monkeypatch.setattr(NoNumberAnyMore, "broken", True)
-    chain = model._fitted.chain
+    chain = model.fitted_.chain
     with pytest.raises(NoiseBelowPrecision, match="overflowed"):
         chain.forgetting(chain.problem, Segment(3, noise), SimulatedGaussian((0,)))
 

@@ -9,11 +9,11 @@ import pytest
 
 from conftest import with_ones
 from losses.plain import CASES, FORMS, problem_for
+from pilu.data.rows import RowSource
 from pilu.losses import Huber, Logistic, Loss, Softmax, Squared, problem
 from pilu.losses.loss import _Residual
 from pilu.losses.probe import probe
 from pilu.losses.problem import SmoothProblem
-from pilu.ridge.rows import RowSource
 
 ALPHA = 0.7
 

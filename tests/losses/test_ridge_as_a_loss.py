@@ -6,10 +6,10 @@ import pytest
 from conftest import with_ones
 from losses.plain import chains, gradients_along, model_for, problem_for, squared_gradient
 from pilu import LangevinRidge
-from pilu.certify.accountant import Request
-from pilu.certify.concentrated import ConcentratedSensitivities
-from pilu.certify.cyclic import CyclicSensitivities
-from pilu.certify.sensitivities import RidgeSensitivities
+from pilu.chains.request import Request
+from pilu.losses.sensitivities import SmoothSensitivities
+from pilu.minibatch.sensitivities import MinibatchSensitivities
+from pilu.ridge.sensitivities import RidgeSensitivities
 
 OPTIONS = {"alpha": 0.5, "n_steps": 60, "noise": 0.1, "random_state": 2}
 
@@ -25,17 +25,17 @@ def test_never_below_the_chi_square_bounds(name, b):
     np.testing.assert_allclose(ridge.coef_, smooth.coef_, rtol=1e-9)  # the same draws
 
     request = Request(with_ones(X), Y, np.arange(24))
-    exact_bounds = RidgeSensitivities if b is None else CyclicSensitivities
+    exact_bounds = RidgeSensitivities if b is None else MinibatchSensitivities
     for slack in (0.2, 1e-3, 1e-9):
-        exact = exact_bounds(ridge._fitted.law).of_each(request, slack)
-        found = ConcentratedSensitivities(smooth._fitted.law).of_each(request, slack)
+        exact = exact_bounds(ridge.fitted_.law).of_each(request, slack)
+        found = SmoothSensitivities(smooth.fitted_.law).of_each(request, slack)
         assert (found >= exact * (1 - 1e-12)).all()
         assert (found[:, -5:][exact[:, -5:] > 0] > exact[:, -5:][exact[:, -5:] > 0]).all()
     gradients = gradients_along(
         chains(name, 100, [(60, 0.1)], eta, alpha=0.5, batch_size=b)[2],
         with_ones(X), Y, squared_gradient, eta,
     )  # fmt: skip
-    bounds = ConcentratedSensitivities(smooth._fitted.law).of_each(request, 0.2)
+    bounds = SmoothSensitivities(smooth.fitted_.law).of_each(request, 0.2)
     exceeded = (gradients > bounds) & (bounds > 0)
     assert exceeded.any(axis=-1).sum(axis=0).max() <= 20
 

@@ -19,8 +19,8 @@ from losses.plain import (
     walk,
 )
 from pilu import LangevinLogistic
-from pilu.certify.accountant import Request
-from pilu.certify.concentrated import ConcentratedSensitivities
+from pilu.chains.request import Request
+from pilu.losses.sensitivities import SmoothSensitivities
 
 N_ROWS, STEPS, ALPHA, NOISE, SLACK, RUNS = 24, 60, 0.5, 0.08, 0.2, 100
 BOTH_WAYS = pytest.mark.parametrize("b", [None, 5], ids=["full batch", "mini-batches"])
@@ -39,7 +39,7 @@ def request_for(name, rows):
 
 
 def bounds_of(model, request, slack=SLACK):
-    return ConcentratedSensitivities(model._fitted.law).of_each(request, slack)
+    return SmoothSensitivities(model.fitted_.law).of_each(request, slack)
 
 
 def visited(b, n_steps=STEPS):
@@ -72,7 +72,7 @@ def means_at_every_step(model, b):
     means = np.zeros(where.shape)
     for i in range(N_ROWS):
         n_visits = int(where[i].sum())
-        means[i, where[i]] = model._fitted.law.mean_statistics(np.array([i]), n_visits)[0]
+        means[i, where[i]] = model.fitted_.law.mean_statistics(np.array([i]), n_visits)[0]
     return means
 
 
@@ -149,7 +149,7 @@ def test_groups_and_earlier_requests(name, b):
     rows, live, n_steps = [2, 9, 17], np.arange(N_ROWS) != 3, STEPS + 7
     where, eta = visited(b, n_steps), model.step_size_
     request = request_for(name, rows)
-    of_sum = ConcentratedSensitivities(model._fitted.law).of_group_sum(request, SLACK)
+    of_sum = SmoothSensitivities(model.fitted_.law).of_group_sum(request, SLACK)
     tau = spreads(model.schedule_, eta)
     deviation = q(where[rows].sum(), SLACK / 2) + q(where[live].sum(), SLACK / 2) / np.sqrt(32)
     each = np.where(where, by_hand(model, name, b, tau * deviation), 0.0)
@@ -215,7 +215,7 @@ def test_a_step_size_beyond_one_over_the_curvature():
     gradients = gradients_along(path, X, Y, gradient, model.step_size_)
     bounds = bounds_of(model, request_for(name, range(N_ROWS)))
     assert (gradients > bounds).any(axis=-1).sum(axis=0).max() <= SLACK * RUNS
-    law = model._fitted.law
+    law = model.fitted_.law
     assert law.contraction == pytest.approx(0.97, rel=1e-9)
     X, Y, path = chains(name, 2000, [(STEPS, 0.3)], model.step_size_, alpha=ALPHA, seed=1)
     found = statistics_along(path, X, Y, CASES[name].form.statistic)
@@ -228,7 +228,7 @@ def test_a_start_of_ones_own_is_where_the_means_begin():
     start = np.random.default_rng(4).normal(size=(3, 4))
     model = model_for("softmax", alpha=ALPHA, n_steps=5, noise=NOISE).fit(X, y, coef_init=start)
     form, X = FORMS["softmax"].form, with_ones(X)
-    found = model._fitted.law.mean_statistics(np.arange(N_ROWS), 1)[:, 0]
+    found = model.fitted_.law.mean_statistics(np.arange(N_ROWS), 1)[:, 0]
     np.testing.assert_allclose(found, form.statistic(X @ start.T, Y), rtol=1e-11)
     true = model.step_size_ * np.linalg.norm(X, axis=1)
     true *= np.linalg.norm(FORMS["softmax"].gradient(X @ start.T, Y), axis=1)

@@ -14,9 +14,9 @@ import scipy.sparse
 from partitions.conftest import COLUMNS, N, P
 from partitions.test_dask import QUOTE, SETTINGS, as_arrays, as_frames, statistics
 from pilu import LangevinLogistic, LangevinRidge, LangevinRidgeClassifier
+from pilu.data.statistics import Statistics
 from pilu.estimators import ridge_base
 from pilu.exceptions import RowsChanged
-from pilu.ridge.statistics import Statistics
 
 
 def ridge(**other):
@@ -72,7 +72,7 @@ def test_features_and_targets_are_read_together(frame, model):
     assert sorted(read) == [0, 1, 2, 3]
     same_sums(found, model)
     # Ids and subjects are those of the rows that were read with them.
-    book = found._fitted.book
+    book = found.fitted_.book
     for person, positions in book.subjects.items():
         names = {name for name, (row,) in book.ids.items() if row in positions}
         assert names == set(table.index[table["person"] == person])

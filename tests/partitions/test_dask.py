@@ -36,7 +36,7 @@ def model(rows):
 
 
 def statistics(model):
-    return model._fitted.chain.problem.statistics
+    return model.fitted_.chain.problem.statistics
 
 
 @pytest.mark.parametrize("kind", ["arrays", "frames"])
@@ -70,7 +70,7 @@ def test_forgetting_by_the_index(frame, rows, model):
     certificate = found.unlearn(ids=["row 7", "row 200"], **QUOTE)
     expected = model.unlearn([7, 200], **QUOTE)
     assert certificate.rows == (7, 200)
-    assert found._fitted.source.X.rows._held is None  # nothing of them stays with the partitions
+    assert found.fitted_.source.X.rows._held is None  # nothing of them stays with the partitions
     assert certificate.noise == pytest.approx(expected.noise, rel=1e-8)
     left = found.quote(**QUOTE).compute()
     assert len(left) == N - 2

@@ -67,7 +67,7 @@ def slow_parts(monkeypatch):
 def same(one, other):
     for name in ("gram", "cross"):
         here, there = (
-            getattr(desk.store.read().model._fitted.chain.problem.statistics, name)
+            getattr(desk.store.read().model.fitted_.chain.problem.statistics, name)
             for desk in (one, other)
         )
         assert np.linalg.norm(here - there) <= 1e-12 * np.linalg.norm(there)

@@ -7,8 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
+from pilu.data.rows import RowSource
 from pilu.ridge.problem import RidgeProblem
-from pilu.ridge.rows import RowSource
 
 
 def problem_of(X, Y, alpha=0.1):

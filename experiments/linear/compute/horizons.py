@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import pandas as pd
 
 from experiments.linear.engine import ACCOUNTANTS, Engine, summary
-from pilu.dynamics.schedule import Segment
-from pilu.laws.iterates import IterateLaw
+from pilu.chains.schedule import Segment
+from pilu.ridge.law import RidgeLaw
 
 EPSILON = 1.0
 
 
 def horizon_lines(
-    engine: Engine, law: IterateLaw, unlearn_steps: Sequence[int], stream: int
+    engine: Engine, law: RidgeLaw, unlearn_steps: Sequence[int], stream: int
 ) -> pd.DataFrame:
     study, rows, T = engine.study, engine.rows(), law.schedule.n_steps
     prospects = engine.prospects(law, rows, unlearn_steps)

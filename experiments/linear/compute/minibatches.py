@@ -18,7 +18,7 @@ from pilu.certify.accountant import Target
 from pilu.certify.exact import Exact
 from pilu.certify.floor import noise_floor
 from pilu.certify.registry import resolve_accountant
-from pilu.laws.cyclic import CyclicLaw, mean_after
+from pilu.minibatch.law import MinibatchLaw, mean_after
 
 MOST_CYCLES = 1000
 
@@ -39,7 +39,7 @@ def compute(engine: Engine) -> dict[str, pd.DataFrame]:
         T, reached = matched_steps(engine, model, aim)
         costs.append(cost(b, T, study.n_unlearn_steps, reached))
         model.set_params(n_steps=T).fit(engine.data.X, engine.data.y)
-        law = model._fitted.law
+        law = model.fitted_.law
         learned = learning_runs(engine, law)
         for (row, accountant, epsilon), noise in calibrated(engine, law, rows).items():
             seed = [study.seed, 6, b, row, study.epsilons.index(epsilon), len(accountant)]
@@ -70,7 +70,7 @@ def training_error(engine: Engine, theta: np.ndarray) -> float:
 
 def matched_steps(engine: Engine, model: LangevinRidge, aim: float) -> tuple[int, float]:
     """The first whole number of cycles after which the mean has the training error asked for."""
-    problem, eta = model._fitted.chain.problem, model.step_size_
+    problem, eta = model.fitted_.chain.problem, model.step_size_
     M, theta = problem.n_batches, np.zeros((engine.data.X.shape[1], engine.n_outputs))
     for cycle in range(1, MOST_CYCLES + 1):
         theta = mean_after(problem, eta, theta, range(M))
@@ -93,7 +93,7 @@ def cost(b: int, T: int, K: int, reached: float) -> dict[str, float]:
 
 
 def calibrated(
-    engine: Engine, law: CyclicLaw, rows: list[int]
+    engine: Engine, law: MinibatchLaw, rows: list[int]
 ) -> dict[tuple[int, str, float], float]:
     """sigma_unlearn by row, accountant and epsilon."""
     study, found = engine.study, {}
@@ -114,7 +114,7 @@ def calibrated(
     return found
 
 
-def learning_runs(engine: Engine, law: CyclicLaw) -> np.ndarray:
+def learning_runs(engine: Engine, law: MinibatchLaw) -> np.ndarray:
     """theta_T of every run side by side, p x R."""
     study, T = engine.study, law.schedule.n_steps
     rng = np.random.default_rng([study.seed, 7, law.problem.n_batches])
@@ -123,7 +123,7 @@ def learning_runs(engine: Engine, law: CyclicLaw) -> np.ndarray:
 
 
 def unlearning_scores(
-    engine: Engine, law: CyclicLaw, learned: np.ndarray, row: int, noise: float, seed: list[int]
+    engine: Engine, law: MinibatchLaw, learned: np.ndarray, row: int, noise: float, seed: list[int]
 ) -> np.ndarray:
     T, K = law.schedule.n_steps, engine.study.n_unlearn_steps
     rng = np.random.default_rng(seed)
@@ -133,7 +133,7 @@ def unlearning_scores(
 
 def walk(
     engine: Engine,
-    law: CyclicLaw,
+    law: MinibatchLaw,
     theta: np.ndarray,
     steps: range,
     noise: float,

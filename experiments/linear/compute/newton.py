@@ -15,7 +15,7 @@ from pilu.baselines.interface import Task
 from pilu.baselines.newton import certified_epsilon
 from pilu.certify.accountant import Target
 from pilu.certify.registry import resolve_accountant
-from pilu.dynamics.spectral import decay
+from pilu.ridge.spectral import decay
 
 
 def compute(engine: Engine) -> dict[str, pd.DataFrame]:

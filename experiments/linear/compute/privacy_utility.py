@@ -9,7 +9,7 @@ import pandas as pd
 
 from experiments.linear.command import compute_script
 from experiments.linear.engine import ACCOUNTANTS, Engine, summary
-from pilu.dynamics.schedule import Segment
+from pilu.chains.schedule import Segment
 
 
 def compute(engine: Engine) -> dict[str, pd.DataFrame]:

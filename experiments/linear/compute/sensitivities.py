@@ -8,8 +8,8 @@ import pandas as pd
 
 from experiments.linear.command import compute_script
 from experiments.linear.engine import Engine, repeated
-from pilu.certify.accountant import Request
-from pilu.certify.sensitivities import RidgeSensitivities
+from pilu.chains.request import Request
+from pilu.ridge.sensitivities import RidgeSensitivities
 
 N_SHOWN = 120
 

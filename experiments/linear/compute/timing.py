@@ -10,14 +10,14 @@ import pandas as pd
 
 from experiments.linear.command import compute_script
 from experiments.linear.engine import Engine
-from pilu.dynamics.chain import Chain
-from pilu.dynamics.entropy import SeededGaussian
-from pilu.dynamics.schedule import Segment
+from pilu.chains.chain import Chain
+from pilu.chains.entropy import SeededGaussian
+from pilu.chains.schedule import Segment
 
 
 def compute(engine: Engine) -> dict[str, pd.DataFrame]:
     """T + K passes over all rows, with noise; the calibration is not even counted."""
-    study, problem = engine.study, engine.model._fitted.chain.problem
+    study, problem = engine.study, engine.model.fitted_.chain.problem
     row = engine.rows()[0]
     gaussian = SeededGaussian(study.seed, 8)
     left = problem.without(np.array([row]), *engine.request(row)[:2])

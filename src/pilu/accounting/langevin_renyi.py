@@ -17,12 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pilu._checks import check_integer, check_real, complaint
-from pilu.accounting.gaussian_steps import (
-    RENYI_ORDERS,
-    check_orders,
-    check_room,
-    conversion_cost,
-)
+from pilu.accounting.gaussian_steps import RENYI_ORDERS, check_orders, check_room, conversion_cost
 
 __all__ = ["NoisyChain"]
 

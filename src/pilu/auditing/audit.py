@@ -19,12 +19,7 @@ from pilu._checks import as_numbers, check_integer, check_probability, complaint
 from pilu._progress import progress_bar
 from pilu.accounting.gdp import epsilon_from_mu
 from pilu.auditing.bounds import Counts, runs_needed
-from pilu.auditing.distinguishers import (
-    Distinguisher,
-    cross_scores,
-    resolve_distinguisher,
-    scored,
-)
+from pilu.auditing.distinguishers import Distinguisher, cross_scores, resolve_distinguisher, scored
 from pilu.auditing.tradeoff import fit_mu, trade_off
 
 __all__ = ["Audit", "audit"]

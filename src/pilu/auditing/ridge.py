@@ -17,14 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 from pilu._checks import check_integer, check_real
 from pilu.accounting.gaussians import GaussianPair
 from pilu.auditing.distinguishers import Known
-from pilu.certify.accountant import Request
-from pilu.dynamics.chain import Chain
-from pilu.dynamics.entropy import SeededGaussian
-from pilu.dynamics.schedule import Segment
-from pilu.dynamics.spectral import decay, drift, spread
+from pilu.chains.chain import Chain
+from pilu.chains.entropy import SeededGaussian
+from pilu.chains.request import Request
+from pilu.chains.schedule import Segment
 from pilu.estimators.requests import live_rows
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.ridge.problem import RidgeProblem
+from pilu.ridge.spectral import decay, drift, spread
 from pilu.ridge.spectrum import Spectrum
 
 __all__ = ["RidgeRuns"]
@@ -69,7 +69,7 @@ class RidgeRuns:
         check_real("noise", self.noise, above=0.0, remedy="Without it there is nothing to audit.")
         check_integer("n_unlearn_steps", self.n_unlearn_steps, least=1)
         check_is_fitted(self.model)
-        chain = self.model._fitted.chain  # as it stands: the model may go on
+        chain = self.model.fitted_.chain  # as it stands: the model may go on
         object.__setattr__(self, "_chain", chain)
         if not isinstance(chain.problem, RidgeProblem):
             raise ValueError(

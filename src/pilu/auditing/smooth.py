@@ -9,14 +9,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from pilu._checks import check_integer, check_real
 from pilu.auditing.distinguishers import Known
-from pilu.certify.accountant import Request
-from pilu.dynamics.chain import Chain
-from pilu.dynamics.entropy import SimulatedGaussian
-from pilu.dynamics.schedule import Segment
-from pilu.dynamics.smooth import smooth_iterates
+from pilu.chains.chain import Chain
+from pilu.chains.entropy import SimulatedGaussian
+from pilu.chains.request import Request
+from pilu.chains.schedule import Segment
 from pilu.estimators.requests import live_rows
 from pilu.estimators.smooth import SmoothClassifier, SmoothRegressor
 from pilu.losses.problem import SmoothProblem
+from pilu.losses.steps import smooth_iterates
 
 __all__ = ["SmoothRuns"]
 
@@ -64,7 +64,7 @@ class SmoothRuns:
         check_real("noise", self.noise, above=0.0, remedy="Without it there is nothing to audit.")
         check_integer("n_unlearn_steps", self.n_unlearn_steps, least=1)
         check_is_fitted(self.model)
-        chain = self.model._fitted.chain  # as it stands: the model may go on
+        chain = self.model.fitted_.chain  # as it stands: the model may go on
         source = chain.problem.source
         if not isinstance(chain.problem, SmoothProblem):
             raise ValueError(

@@ -18,8 +18,8 @@ from pilu.baselines.interface import Task, row_norms
 from pilu.baselines.objective import Objective
 from pilu.baselines.quadratic import minimiser
 from pilu.certify.floor import VISIBLE_ULPS
-from pilu.dynamics.entropy import GaussianSource
-from pilu.laws.contraction import contraction_between
+from pilu.chains.contraction import contraction_between
+from pilu.chains.entropy import GaussianSource
 from pilu.losses.loss import Huber, Logistic, Softmax, Squared
 
 __all__ = [

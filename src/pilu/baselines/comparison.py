@@ -12,21 +12,13 @@ from sklearn.base import is_classifier
 from pilu._checks import complaint
 from pilu._extras import need
 from pilu._progress import progress_bar
-from pilu.baselines.interface import (
-    Answer,
-    Learned,
-    Method,
-    Model,
-    Rows,
-    Task,
-    point_mass,
-)
+from pilu.baselines.interface import Answer, Learned, Method, Model, Rows, Task, point_mass
 from pilu.baselines.registry import resolve_methods
+from pilu.chains.predictions import Predictions
 from pilu.estimators.quoting import is_many
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.utility import Validation
 from pilu.exceptions import PiluError
-from pilu.laws.forecast import Predictions
 
 __all__ = ["compare"]
 

@@ -30,8 +30,8 @@ from pilu.baselines.ball import (
     visible_noise,
 )
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
-from pilu.laws.contraction import contraction_between
-from pilu.laws.forecast import Predictions
+from pilu.chains.contraction import contraction_between
+from pilu.chains.predictions import Predictions
 
 __all__ = ["DescentToDelete", "distance_bound"]
 

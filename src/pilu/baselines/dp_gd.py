@@ -22,18 +22,9 @@ from pilu.accounting.gaussian_steps import (
     renyi_noise,
 )
 from pilu.baselines.ball import visible_noise
-from pilu.baselines.interface import (
-    Answer,
-    Learned,
-    Method,
-    Rows,
-    Task,
-    row_norms,
-    titled,
-    without,
-)
+from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, row_norms, titled, without
 from pilu.certify.floor import noise_floor
-from pilu.dynamics.entropy import GaussianSource
+from pilu.chains.entropy import GaussianSource
 from pilu.losses.loss import Loss, Squared
 
 __all__ = ["DPGD", "clipped_gradient", "gradient_norms", "residual_limits"]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.baselines.task import Model, Rows, Task
-from pilu.laws.forecast import Predictions
+from pilu.chains.predictions import Predictions
 
 __all__ = [
     "Answer",

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.certify.accountant import Accountant
 from pilu.certify.registry import resolve_accountant, usual_options
-from pilu.laws.forecast import Forecast, Predictions
+from pilu.chains.predictions import Predictions
+from pilu.ridge.forecast import Forecast
 
 __all__ = ["Langevin", "forecast_after", "rows_read"]
 
@@ -42,7 +43,7 @@ class Langevin(Method):
         model = task.learned(task.langevin(), task.X, task.Y)
         if not task.is_ridge:
             accountant = resolve_accountant(self.accountant)
-            accountant.prepare(model._fitted.law, np.arange(task.n_rows))
+            accountant.prepare(model.fitted_.law, np.arange(task.n_rows))
 
         def respond(rows: Rows) -> Answer:
             # unlearning replaces the state, so the model keeps its own

@@ -31,20 +31,14 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from pilu._checks import (
-    check_choice,
-    check_flag,
-    check_integer,
-    check_real,
-    complaint,
-)
+from pilu._checks import check_choice, check_flag, check_integer, check_real, complaint
 from pilu.accounting.gdp import delta_from_mu
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.baselines.newton_bounds import certified_epsilon, residual_bound
 from pilu.baselines.newton_smooth import learn_perturbed, learn_plain
 from pilu.baselines.quadratic import check_conditioning, descended, minimiser
-from pilu.dynamics.spectral import decay
-from pilu.laws.forecast import Predictions
+from pilu.chains.predictions import Predictions
+from pilu.ridge.spectral import decay
 
 __all__ = [
     "HORIZONS",

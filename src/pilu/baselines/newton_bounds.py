@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_probability, check_real
 from pilu.baselines.interface import Task
-from pilu.dynamics.spectral import decay, drift
+from pilu.ridge.spectral import decay, drift
 
 __all__ = ["certified_epsilon", "residual_bound"]
 

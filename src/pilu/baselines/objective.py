@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._progress import progress_bar
-from pilu.dynamics.entropy import GaussianSource
-from pilu.dynamics.schedule import Segment
-from pilu.dynamics.spectral import draw_after, drift
+from pilu.chains.entropy import GaussianSource
+from pilu.chains.schedule import Segment
 from pilu.losses.loss import Loss
+from pilu.ridge.spectral import draw_after, drift
 from pilu.ridge.spectrum import Spectrum
 
 __all__ = ["Objective", "QuadraticObjective", "RowObjective", "descended"]

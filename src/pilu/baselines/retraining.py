@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, without
 from pilu.baselines.langevin import rows_read
-from pilu.laws.forecast import Forecast, Predictions
+from pilu.chains.predictions import Predictions
+from pilu.ridge.forecast import Forecast
 
 __all__ = ["Redraw", "Retraining"]
 

@@ -6,10 +6,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.dynamics.schedule import Schedule, Segment
-from pilu.laws.iterates import IterateLaw
+from pilu.chains.schedule import Schedule, Segment
+from pilu.data.statistics import Statistics
+from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectrum import Spectrum
-from pilu.ridge.statistics import Statistics
 
 __all__ = ["RidgeParts"]
 
@@ -54,9 +54,9 @@ class RidgeParts:
         return replace(found, target_norm=float(np.linalg.norm(self.Y)))
 
     @cached_property
-    def law(self) -> IterateLaw:
+    def law(self) -> RidgeLaw:
         """The law of Algorithm A on all rows."""
         schedule = Schedule((Segment(self.n_steps, self.noise),))
         start = np.zeros((self.X.shape[1], self.Y.shape[1]))
         error = self._statistics.error
-        return IterateLaw(self.spectrum, self.step_size, schedule, start, error)
+        return RidgeLaw(self.spectrum, self.step_size, schedule, start, error)

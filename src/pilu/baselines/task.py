@@ -13,14 +13,15 @@ from sklearn.utils.validation import column_or_1d
 from pilu._checks import complaint
 from pilu.baselines.objective import Objective, QuadraticObjective, RowObjective
 from pilu.baselines.ridge_parts import RidgeParts
-from pilu.certify.accountant import Law, Request
-from pilu.dynamics.entropy import GaussianSource
-from pilu.dynamics.schedule import Schedule, Segment
+from pilu.certify.accountant import Law
+from pilu.chains.entropy import GaussianSource
+from pilu.chains.request import Request
+from pilu.chains.schedule import Schedule, Segment
 from pilu.estimators.outputs import check_classes_survive
 from pilu.estimators.requests import live_rows
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.smooth import SmoothClassifier, SmoothRegressor
-from pilu.laws.concentrated import ConcentratedLaw
+from pilu.losses.law import SmoothLaw
 from pilu.losses.loss import Loss, Squared
 from pilu.losses.problem import SmoothProblem
 
@@ -83,7 +84,7 @@ class Task(RidgeParts):
             )
         fitted = clone(model).fit(X, y)
         target = fitted._target(epsilon, delta, n_unlearn_steps)
-        problem = fitted._fitted.chain.problem
+        problem = fitted.fitted_.chain.problem
         X, Y = np.asarray(X, dtype=np.float64), np.asarray(y)
         if is_classifier(fitted):
             Y = fitted._coded(column_or_1d(Y))
@@ -124,7 +125,7 @@ class Task(RidgeParts):
         """L, the largest curvature that a step can meet, or more."""
         if self.is_ridge:
             return self.spectrum.largest
-        problem = self.model._fitted.chain.problem
+        problem = self.model.fitted_.chain.problem
         assert isinstance(problem, SmoothProblem)
         return problem.largest
 
@@ -146,14 +147,14 @@ class Task(RidgeParts):
         """What is known of Algorithm A on all rows, as accountants take it."""
         if self.is_ridge:
             return self.law
-        problem = self.model._fitted.chain.problem
+        problem = self.model.fitted_.chain.problem
         assert isinstance(problem, SmoothProblem)
         # Not the fitted model's own: what one method simulates must not shorten another's time.
-        runs = self.model._fitted.auxiliary
+        runs = self.model.fitted_.auxiliary
         assert runs is not None
         schedule = Schedule((Segment(self.n_steps, self.noise),))
         start = np.zeros((self.X.shape[1], self.Y.shape[1]))
-        return ConcentratedLaw(problem, self.step_size, schedule, start, runs)
+        return SmoothLaw(problem, self.step_size, schedule, start, runs)
 
     def rows(self, rows: Any) -> Rows:
         """The rows of one request, checked: a row number, or a sequence of them."""

@@ -35,8 +35,8 @@ from pilu.baselines.langevin import forecast_after
 from pilu.certify.accountant import Target
 from pilu.certify.floor import noise_floor
 from pilu.certify.theorem import Theorem
-from pilu.dynamics.schedule import Schedule, Segment
-from pilu.laws.contraction import contraction_between
+from pilu.chains.contraction import contraction_between
+from pilu.chains.schedule import Schedule, Segment
 
 __all__ = ["UniformLangevin", "any_row_noise", "worst_row_noise"]
 

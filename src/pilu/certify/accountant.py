@@ -12,29 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.accounting.curves import Curve
-from pilu.laws.concentrated import ConcentratedLaw
-from pilu.laws.cyclic import CyclicLaw
-from pilu.laws.iterates import IterateLaw
-from pilu.ridge.rows import RowSource
+from pilu.chains.request import Request
+from pilu.losses.law import SmoothLaw
+from pilu.minibatch.law import MinibatchLaw
+from pilu.ridge.law import RidgeLaw
 
-__all__ = ["Accountant", "Calibration", "Law", "Progress", "Request", "Target"]
+__all__ = ["Accountant", "Calibration", "Law", "Progress", "Target"]
 
 Array = NDArray[np.float64]
-Law = IterateLaw | CyclicLaw | ConcentratedLaw  # ridge in a full batch, in mini-batches; others
+Law = RidgeLaw | MinibatchLaw | SmoothLaw  # ridge in a full batch, in mini-batches; others
 Progress = Callable[[int], object]  # told how many more rows are done
-
-
-class Request(NamedTuple):
-    """Rows to forget together: X is R x p (with the intercept's ones), Y is R x d."""
-
-    X: Array
-    Y: Array
-    rows: NDArray[np.intp]  # their fit-time positions
-
-    @classmethod
-    def read(cls, source: RowSource, rows: NDArray[np.intp]) -> "Request":
-        """The request to forget `rows`, checked against their digests."""
-        return cls(*source.take(rows), rows)
 
 
 class Target(NamedTuple):

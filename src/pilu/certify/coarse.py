@@ -11,13 +11,14 @@ from typing import Any
 from pilu._digits import up_to_grid
 from pilu.accounting.coarse import CoarseCurve, decade_up
 from pilu.accounting.curves import GaussianCurve
-from pilu.certify.accountant import Calibration, Law, Request, Target
+from pilu.certify.accountant import Calibration, Law, Target
 from pilu.certify.exact import Exact
 from pilu.certify.floor import noise_floor
 from pilu.certify.noise_search import mu_of
 from pilu.certify.theorem import Theorem
-from pilu.laws.comparison import Comparison
-from pilu.laws.concentrated import ConcentratedLaw
+from pilu.chains.comparison import Comparison
+from pilu.chains.request import Request
+from pilu.losses.law import SmoothLaw
 
 __all__ = ["CoarseExact", "CoarseTheorem", "coarse_accountant"]
 
@@ -87,7 +88,7 @@ class CoarseTheorem(Theorem):
 
 def coarse_accountant(law: Law) -> CoarseExact | CoarseTheorem:
     """Exact where the iterates are Gaussian."""
-    return CoarseTheorem() if isinstance(law, ConcentratedLaw) else CoarseExact()
+    return CoarseTheorem() if isinstance(law, SmoothLaw) else CoarseExact()
 
 
 def _coarse(noise: float, floor: float) -> float:

@@ -1,7 +1,7 @@
 """The exact accountant: Definition 1 evaluated, not bounded.
 
 For ridge both sides of Definition 1 are Gaussian with known law, so their hockey-stick divergence
-can be computed (`accounting.gaussians`) from a few numbers (`laws.krylov`, with its proved error).
+can be computed (`accounting.gaussians`) from a few numbers (`ridge.krylov`, with its proved error).
 What is left of that error, a shift nu and a covariance tau in units of the retained run's noise,
 is paid for in epsilon (`accounting.curves`).
 """
@@ -22,16 +22,17 @@ from pilu._checks import check_choice, complaint
 from pilu._processes import packed, shared_out
 from pilu.accounting.curves import PrivacyCurve, closeness
 from pilu.accounting.gaussians import GaussianPair
-from pilu.certify.accountant import Calibration, Law, Progress, Request, Target
+from pilu.certify.accountant import Calibration, Law, Progress, Target
 from pilu.certify.floor import noise_floor
 from pilu.certify.noise_search import LARGEST_LOG_NOISE, NoiseSearch, mu_of
-from pilu.laws.comparison import Comparison
-from pilu.laws.concentrated import ConcentratedLaw
-from pilu.laws.cyclic import CyclicLaw
-from pilu.laws.cyclic_difference import CyclicDifference
-from pilu.laws.difference import Enclosure
-from pilu.laws.iterates import IterateLaw
-from pilu.laws.proven import ProvenDifference
+from pilu.chains.comparison import Comparison
+from pilu.chains.difference import Enclosure
+from pilu.chains.request import Request
+from pilu.losses.law import SmoothLaw
+from pilu.minibatch.difference import MinibatchDifference
+from pilu.minibatch.law import MinibatchLaw
+from pilu.ridge.law import RidgeLaw
+from pilu.ridge.proven import ProvenDifference
 
 __all__ = ["Exact"]
 
@@ -93,14 +94,14 @@ class Exact:
         On mini-batches, where each takes all cores, they come one after the other.
         """
         law = _gaussian(law)
-        if isinstance(law, CyclicLaw):
+        if isinstance(law, MinibatchLaw):
             return self._calibrate_in_turn(law, blocks, target, progress)
         ones = ((block, np.ones(len(block.X), dtype=np.intp)) for block in blocks)
         return self.calibrate_groups(law, ones, target, progress)
 
     def calibrate_groups(
         self,
-        law: IterateLaw,
+        law: RidgeLaw,
         blocks: Iterable[tuple[Request, NDArray[np.intp]]],
         target: Target,
         progress: Progress,
@@ -128,7 +129,7 @@ class Exact:
         return noise, epsilon
 
     def _calibrate_in_turn(
-        self, law: CyclicLaw, blocks: Iterable[Request], target: Target, progress: Progress
+        self, law: MinibatchLaw, blocks: Iterable[Request], target: Target, progress: Progress
     ) -> tuple[Array, Array]:
         found = []
         for block in blocks:
@@ -142,7 +143,7 @@ class Exact:
 
     def _calibrate_piece(
         self,
-        law: IterateLaw,
+        law: RidgeLaw,
         target: Target,
         floor: float,
         Z: Array,
@@ -280,8 +281,8 @@ class Exact:
         )
 
 
-def _gaussian(law: Law) -> IterateLaw | CyclicLaw:
-    if isinstance(law, ConcentratedLaw):
+def _gaussian(law: Law) -> RidgeLaw | MinibatchLaw:
+    if isinstance(law, SmoothLaw):
         raise complaint(
             "accountant",
             f"'theorem' for the {law.problem.loss.name} loss",
@@ -291,14 +292,14 @@ def _gaussian(law: Law) -> IterateLaw | CyclicLaw:
     return law
 
 
-def _difference(law: IterateLaw | CyclicLaw, request: Request) -> Comparison:
-    if isinstance(law, CyclicLaw):
-        return CyclicDifference(law, request.rows, request.X, request.Y)
+def _difference(law: RidgeLaw | MinibatchLaw, request: Request) -> Comparison:
+    if isinstance(law, MinibatchLaw):
+        return MinibatchDifference(law, request.rows, request.X, request.Y)
     return ProvenDifference(law, law.coordinates(request.X), request.Y)
 
 
 def _threads_for(law: Law) -> AbstractContextManager[Any]:
-    return nullcontext() if isinstance(law, CyclicLaw) else _one_thread()
+    return nullcontext() if isinstance(law, MinibatchLaw) else _one_thread()
 
 
 def _one_thread() -> AbstractContextManager[Any]:

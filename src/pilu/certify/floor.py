@@ -6,7 +6,8 @@ is taken from the law, not from realised parameters, and is the same whichever r
 
 import math
 
-from pilu.certify.accountant import Accountant, Calibration, Law, Request, Target
+from pilu.certify.accountant import Accountant, Calibration, Law, Target
+from pilu.chains.request import Request
 
 __all__ = ["VISIBLE_ULPS", "calibrate_with_floor", "noise_floor"]
 

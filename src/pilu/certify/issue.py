@@ -10,15 +10,10 @@ from numpy.typing import NDArray
 from pilu.accounting.coarse import two_digits_up
 from pilu.accounting.composition import Spent
 from pilu.certify.accountant import Accountant, Calibration, Target
-from pilu.certify.certificate import (
-    SCHEMA,
-    Certificate,
-    hash_of_parameters,
-    library_versions,
-)
+from pilu.certify.certificate import SCHEMA, Certificate, hash_of_parameters, library_versions
 from pilu.certify.scope import FACTS_OF_BATCHES, scope_of_langevin, scope_of_redraw
-from pilu.dynamics.chain import Chain
-from pilu.ridge.batches import BatchedProblem
+from pilu.chains.batches import BatchedProblem
+from pilu.chains.chain import Chain
 
 __all__ = ["certify_langevin", "certify_redraw"]
 

@@ -10,7 +10,7 @@ from pilu.accounting.gdp import delta_from_mu, mu_from_epsilon
 from pilu.accounting.search import safe_root
 from pilu.accounting.series import nearly_gaussian_log_delta
 from pilu.certify.accountant import Target
-from pilu.laws.comparison import Comparison
+from pilu.chains.comparison import Comparison
 
 __all__ = ["LARGEST_LOG_NOISE", "NoiseSearch", "mu_of"]
 

@@ -18,14 +18,16 @@ from pilu.accounting.shifted import (
     later_variance,
     representable_contraction,
 )
-from pilu.certify.accountant import Calibration, Law, Progress, Request, Target
-from pilu.certify.concentrated import ConcentratedSensitivities
-from pilu.certify.cyclic import CyclicSensitivities
+from pilu.certify.accountant import Calibration, Law, Progress, Target
 from pilu.certify.floor import noise_floor
-from pilu.certify.sensitivities import RidgeSensitivities, Sensitivities
-from pilu.laws.concentrated import ConcentratedLaw
-from pilu.laws.contraction import ROUNDING
-from pilu.laws.cyclic import CyclicLaw
+from pilu.chains.contraction import ROUNDING
+from pilu.chains.request import Request
+from pilu.chains.sensitivities import Sensitivities
+from pilu.losses.law import SmoothLaw
+from pilu.losses.sensitivities import SmoothSensitivities
+from pilu.minibatch.law import MinibatchLaw
+from pilu.minibatch.sensitivities import MinibatchSensitivities
+from pilu.ridge.sensitivities import RidgeSensitivities
 
 __all__ = ["Theorem"]
 
@@ -71,9 +73,9 @@ class Theorem:
     def prepare(self, law: Law, rows: NDArray[np.intp]) -> None:
         """Auxiliary runs are for all rows; residual variances on mini-batches take one sweep."""
         self._sensitivities(law)
-        if isinstance(law, ConcentratedLaw):
+        if isinstance(law, SmoothLaw):
             law.prepare()
-        if isinstance(law, CyclicLaw) and self.group == "sum":
+        if isinstance(law, MinibatchLaw) and self.group == "sum":
             law.expect(rows)
 
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
@@ -188,9 +190,9 @@ class Theorem:
 
     def _sensitivities(self, law: Law) -> Sensitivities:
         """The bounds for a kind of chain; options that it does not have are refused at once."""
-        if isinstance(law, CyclicLaw):
-            return CyclicSensitivities(law)
-        if not isinstance(law, ConcentratedLaw):
+        if isinstance(law, MinibatchLaw):
+            return MinibatchSensitivities(law)
+        if not isinstance(law, SmoothLaw):
             return RidgeSensitivities(law)
         for option, only, reason in (
             ("group", "sum", "Means are those of single rows."),
@@ -198,7 +200,7 @@ class Theorem:
         ):
             if (chosen := getattr(self, option)) != only:
                 raise complaint(option, f"{only!r} for other losses than ridge", chosen, reason)
-        return ConcentratedSensitivities(law)
+        return SmoothSensitivities(law)
 
     def _target_mu(self, target: Target) -> float:
         return float(mu_from_epsilon(target.epsilon, self._delta_gdp(target)))

@@ -21,7 +21,7 @@ def contents_of(desk: Desk, table: Path | None, people: int) -> Contents:
     """All that the page shows; without the table, all but the costs."""
     store = desk.store
     moment = store.read()
-    state, chain = moment.state, moment.model._fitted.chain
+    state, chain = moment.state, moment.model.fitted_.chain
     still, costs = None, None
     path = desk.table(table)
     if table is not None or is_there(path):  # one that is named must be there
@@ -43,7 +43,7 @@ def contents_of(desk: Desk, table: Path | None, people: int) -> Contents:
         model={
             "kind": _IN_WORDS.get(state["model"]["kind"], state["model"]["kind"]),
             "n_rows": state["n_rows"],
-            "rows_left": int(moment.model._fitted.source.live.sum()),
+            "rows_left": int(moment.model.fitted_.source.live.sum()),
             "n_features": len(state["features"]),
             "n_outputs": int(chain.theta.shape[1]),
             "alpha": chain.problem.alpha,

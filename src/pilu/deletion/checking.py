@@ -11,10 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.accounting.composition import Spent
-from pilu.certify.accountant import Request, Target
+from pilu.certify.accountant import Target
 from pilu.certify.certificate import Certificate, names_parameters
 from pilu.certify.exact import Exact
 from pilu.certify.verify import curve_of, verify
+from pilu.chains.request import Request
+from pilu.chains.schedule import Schedule, Segment
+from pilu.data.rows import RowSource
+from pilu.data.statistics import Statistics
 from pilu.deletion.fitting import ReadElsewhere
 from pilu.deletion.history import certificates
 from pilu.deletion.lazy_rows import table_of, with_rows
@@ -23,13 +27,10 @@ from pilu.deletion.merkle import Head
 from pilu.deletion.receipt import Receipt, certificate_of
 from pilu.deletion.store import Moment, Store
 from pilu.deletion.targets import encoded_targets
-from pilu.dynamics.schedule import Schedule, Segment
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, StoreDamaged
-from pilu.laws.iterates import IterateLaw
 from pilu.losses.problem import SmoothProblem
+from pilu.ridge.law import RidgeLaw
 from pilu.ridge.problem import RidgeProblem
-from pilu.ridge.rows import RowSource
-from pilu.ridge.statistics import Statistics
 
 __all__ = ["check_receipt", "check_store"]
 
@@ -108,7 +109,7 @@ def _check_history(store: Store, moment: Moment) -> None:
             issued.append(certificate.sha256)
         held = certificate.parameters_sha256
         total = (certificate.total_epsilon, certificate.total_delta)
-    fitted = moment.model._fitted
+    fitted = moment.model.fitted_
     source, chain = fitted.source, fitted.chain
     spent = Spent.from_record(state["model"]["spent"])
     now = tuple((s.steps, s.noise) for s in chain.schedule.segments)
@@ -148,7 +149,7 @@ def _check_files(store: Store, moment: Moment) -> None:
 
 def _check_spectrum(store: Store, moment: Moment) -> bool:
     """False where there is nothing to check: another loss has no eigenbasis."""
-    problem = moment.model._fitted.chain.problem
+    problem = moment.model.fitted_.chain.problem
     if not isinstance(problem, RidgeProblem):
         return False
     statistics, spectrum = problem.statistics, problem.spectrum
@@ -169,7 +170,7 @@ def _check_spectrum(store: Store, moment: Moment) -> bool:
 def _check_data(store: Store, moment: Moment, table: str | Path) -> None:
     """Rows that are left against their digests, and their sums against the statistics."""
     model = with_rows(moment, table, store.key, np.array([], dtype=np.intp))
-    problem, source = model._fitted.chain.problem, model._fitted.source
+    problem, source = model.fitted_.chain.problem, model.fitted_.source
     held = problem.statistics if isinstance(problem, RidgeProblem) else None
     n, p = int(source.live.sum()), source.n_columns
     if held is None:  # another loss, or more columns than rows: nothing but the rows themselves
@@ -222,7 +223,7 @@ def _check_against_data(receipt: Receipt, moment: Moment, table: str | Path) -> 
     Other losses than ridge rest on simulated means, which are never the same again: not checked.
     """
     certificate = receipt.certificate
-    by_simulation = isinstance(moment.model._fitted.chain.problem, SmoothProblem)
+    by_simulation = isinstance(moment.model.fitted_.chain.problem, SmoothProblem)
     if certificate.method == "redraw" or by_simulation:
         return False
     earlier = [
@@ -250,9 +251,9 @@ def _check_against_data(receipt: Receipt, moment: Moment, table: str | Path) -> 
 
 def _law_and_request(
     moment: Moment, certificate: Certificate, earlier: list[int], table: str | Path
-) -> tuple[IterateLaw, Request]:
+) -> tuple[RidgeLaw, Request]:
     found, model = table_of(moment, table), moment.model
-    source, chain = model._fitted.source, model._fitted.chain
+    source, chain = model.fitted_.source, model.fitted_.chain
     if found.n_rows != source.n_rows:
         raise ValueError(
             f"{found.path} must have all {source.n_rows} rows of the fit, those forgotten "
@@ -287,7 +288,7 @@ def _law_and_request(
     )
     problem = RidgeProblem.collected(at_the_time, chain.problem.alpha, model._theta.shape[1], read)
     segments = tuple(Segment(int(k), float(s)) for k, s in certificate.schedule[:-1])
-    law = IterateLaw(problem.spectrum, chain.step_size, Schedule(segments), chain.start)
+    law = RidgeLaw(problem.spectrum, chain.step_size, Schedule(segments), chain.start)
     X, Y = (np.vstack(parts) for parts in zip(*kept, strict=True))
     ones = np.ones((len(X), int(source.fit_intercept)))
     return law, Request(np.hstack([X, ones]), Y, rows)

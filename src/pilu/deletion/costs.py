@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from pilu._checks import check_integer
 from pilu._processes import packed
 from pilu._progress import progress_bar
-from pilu.certify.accountant import Law, Progress, Request, Target
+from pilu.certify.accountant import Law, Progress, Target
 from pilu.certify.coarse import CoarseExact, coarse_accountant
+from pilu.chains.request import Request
 from pilu.deletion.lazy_rows import table_of, with_rows
 from pilu.deletion.names import hash_of
 from pilu.deletion.store import Moment, Store
 from pilu.deletion.table import rows_in_a_batch
-from pilu.laws.iterates import IterateLaw
+from pilu.ridge.law import RidgeLaw
 
 __all__ = ["Prices", "price_everybody"]
 
@@ -59,7 +60,7 @@ def price_everybody(
         people = [people[k] for k in sorted(chosen.tolist())]
     model = with_rows(moment, table, store.key, np.array([], dtype=np.intp))
     target = model._target(epsilon, delta, n_unlearn_steps)
-    source, law = model._fitted.source, model._fitted.law
+    source, law = model.fitted_.source, model.fitted_.law
     sizes = np.array([len(rows) for _, rows in people], dtype=np.intp)
     if sizes.max() == source.live.sum():
         raise ValueError("there must be somebody else: all rows that are left are one person's.")
@@ -95,7 +96,7 @@ def _noises(
     """What every group of rows would take."""
     judge = coarse_accountant(law)
     if isinstance(judge, CoarseExact):
-        assert isinstance(law, IterateLaw)  # a store has no mini-batches
+        assert isinstance(law, RidgeLaw)  # a store has no mini-batches
         return judge.calibrate_groups(law, blocks, target, progress)[0]
     found = []
     for block, sizes in blocks:

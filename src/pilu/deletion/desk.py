@@ -71,7 +71,7 @@ class Desk:
         fitted = fit_table(
             opened, columns, key, loss=loss, scheduler=scheduler, memory=memory, **parameters
         )
-        chain = fitted.model._fitted.chain
+        chain = fitted.model.fitted_.chain
         limits = (budget or Budget()).limits(opened.n_rows)
         state = {
             "table": str(Path(table).resolve()),
@@ -251,17 +251,17 @@ class Desk:
             if moment.columns.classify:
                 counts = _class_counts_without(moment, model, rows, keep_empty_classes)
                 options["keep_empty_classes"] = True  # that was the check, without all other rows
-            untouched, given = model._fitted, rows.tolist() if len(rows) else None
+            untouched, given = model.fitted_, rows.tolist() if len(rows) else None
             certificate = model.unlearn(
                 given, method=method, accountant=_accountant(model), **options
             )
             if not is_within(certificate, moment.state):
                 if not redraw_if_needed:
                     raise BudgetSpent(refusal(self.folder, certificate, moment.state))
-                model._fitted = untouched
+                model.fitted_ = untouched
                 certificate = model.unlearn(given, method="redraw", **options)
             if recollect:
-                model._fitted = model._fitted.reading(recollected(model._fitted.chain.problem))
+                model.fitted_ = model.fitted_.reading(recollected(model.fitted_.chain.problem))
             change.moment = moment.with_state(class_counts=counts)
             receipt = self._noted(change, subjects, rows, model, certificate)
             if deliver is not None:  # before anything is true: if it fails, nothing was changed
@@ -298,7 +298,7 @@ class Desk:
 
 def _accountant(model: Model) -> CoarseExact | CoarseTheorem:
     # What is written down of a request stays for ever: few digits of it.
-    return coarse_accountant(model._fitted.law)
+    return coarse_accountant(model.fitted_.law)
 
 
 def _class_counts_without(
@@ -309,7 +309,7 @@ def _class_counts_without(
     if not len(rows):
         return before
     assert isinstance(model, LangevinClassification)
-    members = model._members(model._fitted.source.take(rows)[1])
+    members = model._members(model.fitted_.source.take(rows)[1])
     requested = members.sum(axis=0)
     left = np.array(before) - requested
     if not keep_empty_classes:

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import check_choice, check_scale
+from pilu.chains.chain import Problem
+from pilu.data.rows import RowSource
 from pilu.deletion.gathering import (
     Gathered,
     batch_bytes_within,
@@ -20,13 +22,11 @@ from pilu.deletion.names import Names
 from pilu.deletion.snapshot import KINDS, Model
 from pilu.deletion.tables import Columns, Table
 from pilu.deletion.targets import sorted_classes
-from pilu.dynamics.chain import Problem
 from pilu.estimators.outputs import LangevinClassification, LangevinRegression
 from pilu.estimators.requests import RowBook
 from pilu.estimators.smooth import LangevinHuber, LangevinLogistic
 from pilu.losses.problem import SmoothProblem
 from pilu.ridge.problem import RidgeProblem
-from pilu.ridge.rows import RowSource
 from pilu.ridge.spectrum import check_room
 
 __all__ = ["FittedTable", "ReadElsewhere", "fit_table"]
@@ -99,7 +99,7 @@ def fit_table(
 def _class_counts(model: Model, gathered: Gathered) -> list[int] | None:
     if not isinstance(model, LangevinClassification):
         return None
-    Y = model._fitted.source.Y
+    Y = model.fitted_.source.Y
     counts = gathered.target_sums if Y is None else model._members(Y).sum(axis=0)
     return [int(count) for count in counts]
 

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from pilu._checks import LARGEST_NUMBER, check_scale, first_line
 from pilu._extras import need
 from pilu._progress import progress_bar
+from pilu.data.partitions import added_up, computed
+from pilu.data.rows import digests_of
+from pilu.data.statistics import ReadShare, Statistics
 from pilu.deletion.names import Names, hashes_of
 from pilu.deletion.table import BATCH_BYTES, Batch, Part, Table
 from pilu.deletion.tables import open_part
 from pilu.deletion.targets import encoded_targets
 from pilu.exceptions import ClusterLost, RowsChanged
-from pilu.ridge.partitions import added_up, computed
-from pilu.ridge.rows import digests_of
-from pilu.ridge.statistics import ReadShare, Statistics
 
 __all__ = ["Gathered", "batch_bytes_within", "changed", "gathered_by_cluster", "gathered_here"]
 

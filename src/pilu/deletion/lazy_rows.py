@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.chains.chain import Problem
 from pilu.deletion.names import hashes_of
 from pilu.deletion.snapshot import Model
 from pilu.deletion.store import Moment
 from pilu.deletion.table import rows_in_a_batch
 from pilu.deletion.tables import Batch, Table, open_table
 from pilu.deletion.targets import encoded_targets
-from pilu.dynamics.chain import Problem
 from pilu.estimators.outputs import LangevinClassification
 from pilu.exceptions import RowsChanged
 from pilu.losses.problem import SmoothProblem
@@ -100,7 +100,7 @@ class Places:
 
     def __init__(self, table: Table, moment: Moment, key: bytes) -> None:
         self._table, self._key = table, key
-        self._live = moment.model._fitted.source.live
+        self._live = moment.model.fitted_.source.live
         self._ids = moment.names.hashes.get("id")
         n_left = int(self._live.sum())
         self._expected: Positions | None = None
@@ -170,14 +170,14 @@ def with_rows(moment: Moment, table: str | Path | None, key: bytes, rows: Positi
         encoder(model, found.path),
         model._theta.shape[1],
     )
-    kept = model._fitted.source
-    if isinstance(model._fitted.chain.problem, SmoothProblem):
+    kept = model.fitted_.source
+    if isinstance(model.fitted_.chain.problem, SmoothProblem):
         source = kept.reading(*_all_rows(lazy, kept.live))  # every step reads them again
     else:
         if len(rows):
             lazy.hold(rows)
         source = kept.reading(lazy.X, lazy.Y)
-    model._fitted = model._fitted.reading(model._fitted.chain.problem.reading(source))
+    model.fitted_ = model.fitted_.reading(model.fitted_.chain.problem.reading(source))
     return model
 
 

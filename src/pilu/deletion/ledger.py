@@ -15,14 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pilu.deletion.merkle import (
-    Head,
-    check_consistency,
-    consistency,
-    head,
-    inclusion,
-    leaf,
-)
+from pilu.deletion.merkle import Head, check_consistency, consistency, head, inclusion, leaf
 from pilu.exceptions import LedgerMismatch, StoreDamaged
 
 __all__ = ["Entry", "Ledger", "canonical", "check_is_store"]

@@ -17,9 +17,9 @@ from pilu.certify.certificate import Certificate, names_parameters, sha256_of
 from pilu.deletion.ledger import Entry
 from pilu.deletion.snapshot import Model
 from pilu.exceptions import CertificateMismatch, StoreDamaged
-from pilu.laws.concentrated import ConcentratedLaw
-from pilu.laws.cyclic import CyclicLaw
-from pilu.laws.iterates import IterateLaw
+from pilu.losses.law import SmoothLaw
+from pilu.minibatch.law import MinibatchLaw
+from pilu.ridge.law import RidgeLaw
 
 __all__ = ["SCHEMA", "check_release", "grid_below_noise", "release_record"]
 
@@ -28,9 +28,9 @@ SCHEMA = "pilu.release/2"
 _BELOW = 2.0**-10  # of the least deviation of a direction
 
 
-def grid_below_noise(law: IterateLaw | ConcentratedLaw) -> float:
+def grid_below_noise(law: RidgeLaw | SmoothLaw) -> float:
     """A power of two, about a thousandth of the deviation of the least noisy direction."""
-    if isinstance(law, ConcentratedLaw):
+    if isinstance(law, SmoothLaw):
         least = law.least_final_variance
     else:
         least = float(np.min(law.final_variances(law.spectrum.eigenvalues)))
@@ -46,10 +46,10 @@ def release_record(
 
     `certificate` is the last one, None before the first request.
     """
-    law = model._fitted.law
-    assert not isinstance(law, CyclicLaw)  # a store has no mini-batches
+    law = model.fitted_.law
+    assert not isinstance(law, MinibatchLaw)  # a store has no mini-batches
     theta, grid = model._theta, grid_below_noise(law)
-    key = model._fitted.source.key
+    key = model.fitted_.source.key
     if certificate is not None and not names_parameters(certificate.parameters_sha256, theta, key):
         raise StoreDamaged("the parameters are not those of the last certificate in the ledger.")
     rounded = np.round(theta / grid) * grid

@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 
 from pilu._digits import up_to_grid
 from pilu.accounting.composition import Spent
-from pilu.dynamics.chain import Chain, Problem
-from pilu.dynamics.schedule import Schedule, Segment
+from pilu.chains.chain import Chain, Problem
+from pilu.chains.schedule import Schedule, Segment
+from pilu.data.rows import RowSource
+from pilu.data.statistics import Statistics
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.outputs import LangevinRegression
 from pilu.estimators.requests import RowBook
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.smooth import LangevinHuber, LangevinLogistic
 from pilu.exceptions import StoreDamaged
-from pilu.laws.concentrated import AuxiliaryRuns
+from pilu.losses.law import AuxiliaryRuns
 from pilu.losses.problem import SmoothProblem
 from pilu.ridge.problem import RidgeProblem
-from pilu.ridge.rows import RowSource
 from pilu.ridge.spectrum import Spectrum
-from pilu.ridge.statistics import Statistics
 
 __all__ = ["KINDS", "Model", "arrays_of", "loss_of", "record_of", "restored"]
 
@@ -45,7 +45,7 @@ KINDS: dict[str, type[Model]] = {
 
 def arrays_of(model: Model) -> Iterator[tuple[str, NDArray[Any]]]:
     """Arrays by name, the new eigenbasis last: the others can be on their way to the disk then."""
-    fitted = model._fitted
+    fitted = model.fitted_
     chain, problem, source = fitted.chain, fitted.chain.problem, fitted.source
     if isinstance(problem, RidgeProblem):
         statistics = problem.statistics_before_spectrum
@@ -65,7 +65,7 @@ def arrays_of(model: Model) -> Iterator[tuple[str, NDArray[Any]]]:
 
 def record_of(model: Model) -> dict[str, Any]:
     """All else of a model that outlives the process, as plain numbers."""
-    fitted = model._fitted
+    fitted = model.fitted_
     chain, problem = fitted.chain, fitted.chain.problem
     kind = next(name for name, kind in KINDS.items() if type(model) is kind)
     return {
@@ -153,7 +153,7 @@ def _restored(record: Mapping[str, Any], arrays: Arrays, key: bytes, latest: str
         arrays["theta"],
         bool(record["private"]),
     )
-    model._fitted = Fitted(
+    model.fitted_ = Fitted(
         chain,
         RowBook(None, None, key),
         Spent.from_record(record["spent"]),

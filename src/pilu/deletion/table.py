@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.ridge.values import check_whole_numbers
+from pilu.data.values import check_whole_numbers
 
 __all__ = [
     "BATCH_BYTES",

@@ -18,16 +18,16 @@ from pilu._checks import (
     check_scale,
     complaint,
 )
-from pilu.dynamics.chain import Chain, Problem
-from pilu.dynamics.entropy import GaussianSource, SeededGaussian, SystemGaussian
-from pilu.dynamics.schedule import Segment
+from pilu.chains.chain import Chain, Problem
+from pilu.chains.entropy import GaussianSource, SeededGaussian, SystemGaussian
+from pilu.chains.schedule import Segment
+from pilu.data.rows import RowSource
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.forgetting import ForgettingMixin
 from pilu.estimators.requests import RowBook
-from pilu.laws.concentrated import AuxiliaryRuns
-from pilu.laws.cyclic import CyclicLaw
+from pilu.losses.law import AuxiliaryRuns
 from pilu.losses.problem import SmoothProblem
-from pilu.ridge.rows import RowSource
+from pilu.minibatch.law import MinibatchLaw
 
 __all__ = ["LangevinBase", "check_batch_size"]
 
@@ -110,9 +110,9 @@ class LangevinBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
             gaussian=self._gaussian(stream=0),
         )
         fitted = Fitted(chain, book, auxiliary=self._auxiliary())
-        if isinstance(fitted.law, CyclicLaw):
+        if isinstance(fitted.law, MinibatchLaw):
             fitted.law.prepare()
-        self._fitted = fitted
+        self.fitted_ = fitted
 
     def _auxiliary(self) -> AuxiliaryRuns | None:
         """The runs that estimate means, where a loss needs them."""
@@ -200,7 +200,7 @@ class LangevinBase(ForgettingMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _has_intercept(self) -> bool:
-        return self._fitted.source.fit_intercept
+        return self.fitted_.source.fit_intercept
 
     @property
     def _intercepts(self) -> Array:

@@ -10,16 +10,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from pilu.accounting.composition import Spent
 from pilu.certify.accountant import Accountant, Law
-from pilu.dynamics.chain import Chain, Problem
+from pilu.chains.chain import Chain, Problem
+from pilu.chains.rounding import UNIT
+from pilu.data.rows import RowSource
 from pilu.estimators.requests import RowBook
-from pilu.laws.concentrated import AuxiliaryRuns, ConcentratedLaw
-from pilu.laws.cyclic import CyclicLaw
-from pilu.laws.iterates import IterateLaw
-from pilu.laws.rounding import UNIT
+from pilu.losses.law import AuxiliaryRuns, SmoothLaw
 from pilu.losses.problem import SmoothProblem
-from pilu.ridge.cyclic import CyclicProblem
+from pilu.minibatch.law import MinibatchLaw
+from pilu.minibatch.problem import MinibatchProblem
+from pilu.ridge.law import RidgeLaw
 from pilu.ridge.problem import RidgeProblem
-from pilu.ridge.rows import RowSource
 from pilu.ridge.spectrum import Spectrum
 
 __all__ = ["Fitted", "FittedMixin"]
@@ -48,7 +48,7 @@ class Fitted:
     def law(self) -> Law:
         """The law of the run without any forgotten row; for a full batch, in an eigenbasis."""
         problem = self.chain.problem
-        if isinstance(problem, CyclicProblem):
+        if isinstance(problem, MinibatchProblem):
             return self._cyclic_law
         if isinstance(problem, SmoothProblem):
             return self._concentrated_law
@@ -61,23 +61,23 @@ class Fitted:
             return self._law_in(problem.corrected_spectrum)
         return self.law
 
-    def _law_in(self, spectrum: Spectrum) -> IterateLaw:
+    def _law_in(self, spectrum: Spectrum) -> RidgeLaw:
         chain = self.chain
         error = max(chain.problem.statistics_error, UNIT)
-        return IterateLaw(spectrum, chain.step_size, chain.schedule, chain.start, error)
+        return RidgeLaw(spectrum, chain.step_size, chain.schedule, chain.start, error)
 
     @cached_property
-    def _cyclic_law(self) -> CyclicLaw:
+    def _cyclic_law(self) -> MinibatchLaw:
         chain, problem = self.chain, self.chain.problem
-        assert isinstance(problem, CyclicProblem)
-        return CyclicLaw(problem, chain.step_size, chain.schedule, chain.start)
+        assert isinstance(problem, MinibatchProblem)
+        return MinibatchLaw(problem, chain.step_size, chain.schedule, chain.start)
 
     @cached_property
-    def _concentrated_law(self) -> ConcentratedLaw:
+    def _concentrated_law(self) -> SmoothLaw:
         chain, problem, runs = self.chain, self.chain.problem, self.auxiliary
         assert isinstance(problem, SmoothProblem)
         assert runs is not None
-        return ConcentratedLaw(problem, chain.step_size, chain.schedule, chain.start, runs)
+        return SmoothLaw(problem, chain.step_size, chain.schedule, chain.start, runs)
 
     def reading(self, problem: Problem) -> "Fitted":
         """The same with its rows attached."""
@@ -92,41 +92,41 @@ class Fitted:
 class FittedMixin:
     """Needs `_attachable` from the estimator, and `_fitted` once it is fitted."""
 
-    _fitted: Fitted
+    fitted_: Fitted
 
     def _attachable(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         raise NotImplementedError
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_fitted" in self.__dict__
+        return "fitted_" in self.__dict__
 
     @property
     def _theta(self) -> Array:
         # AttributeError, not NotFittedError: hasattr(model, "coef_") must answer False.
         if not self.__sklearn_is_fitted__():
             raise AttributeError(f"this {type(self).__name__} is not fitted yet. Call fit first.")
-        return self._fitted.chain.theta
+        return self.fitted_.chain.theta
 
     @property
     def step_size_(self) -> float:
         """The step size in use, 1/L of the fit by default."""
         check_is_fitted(self)
-        return self._fitted.chain.step_size
+        return self.fitted_.chain.step_size
 
     @property
     def schedule_(self) -> tuple[tuple[int, float], ...]:
         """All (steps, noise) segments since learning or the last redraw."""
         check_is_fitted(self)
-        return tuple((s.steps, s.noise) for s in self._fitted.chain.schedule.segments)
+        return tuple((s.steps, s.noise) for s in self.fitted_.chain.schedule.segments)
 
     @property
     def remaining_(self) -> NDArray[np.intp]:
         """Fit-time positions of the rows that are not forgotten."""
         check_is_fitted(self)
-        return np.flatnonzero(self._fitted.source.live)
+        return np.flatnonzero(self.fitted_.source.live)
 
     @property
     def total_(self) -> tuple[float, float]:
         """Running total (epsilon, delta) over all requests since the last redraw."""
         check_is_fitted(self)
-        return self._fitted.spent.epsilon, self._fitted.spent.delta
+        return self.fitted_.spent.epsilon, self.fitted_.spent.delta

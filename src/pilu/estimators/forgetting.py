@@ -9,20 +9,21 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pilu._checks import check_choice
-from pilu.certify.accountant import Accountant, Request, Target
+from pilu.certify.accountant import Accountant, Target
 from pilu.certify.certificate import Certificate, names_parameters
 from pilu.certify.floor import calibrate_with_floor
 from pilu.certify.issue import certify_langevin, certify_redraw
 from pilu.certify.verify import verify
-from pilu.dynamics.entropy import GaussianSource
-from pilu.dynamics.schedule import Segment
+from pilu.chains.entropy import GaussianSource
+from pilu.chains.request import Request
+from pilu.chains.schedule import Segment
+from pilu.data.partitions import PartitionedRows, Partitions, is_dask
+from pilu.data.rows import RowSource
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.quoting import QuotingMixin
 from pilu.estimators.utility import Validation, langevin_record, redraw_record
 from pilu.exceptions import CertificateMismatch
-from pilu.laws.concentrated import AuxiliaryRuns
-from pilu.ridge.partitions import PartitionedRows, Partitions, is_dask
-from pilu.ridge.rows import RowSource
+from pilu.losses.law import AuxiliaryRuns
 
 __all__ = ["ForgettingMixin"]
 
@@ -100,7 +101,7 @@ class ForgettingMixin(QuotingMixin):
         accountant: Accountant,
         validation: Validation | None,
     ) -> Certificate:
-        before, started = self._fitted, time.perf_counter()
+        before, started = self.fitted_, time.perf_counter()
         law, request = before.law_for(accountant), Request.read(before.source, rows)
         calibration = calibrate_with_floor(accountant, law, request, target)
         if not calibration.epsilon <= target.epsilon:
@@ -131,13 +132,13 @@ class ForgettingMixin(QuotingMixin):
         issued = (*before.certificates, certificate.sha256)
         book, runs = before.book.without(rows), self._auxiliary_after(before.auxiliary)
         # The one assignment: an interrupt before it leaves the model as it was.
-        self._fitted = Fitted(
+        self.fitted_ = Fitted(
             chain, book, spent, issued, before.n_requests + 1, runs, latest=certificate.sha256
         )
         return certificate
 
     def _redraw(self, rows: NDArray[np.intp], validation: Validation | None) -> Certificate:
-        before, started = self._fitted, time.perf_counter()
+        before, started = self.fitted_, time.perf_counter()
         problem, request = before.chain.problem, None
         if len(rows) or validation is not None:  # a redraw by itself needs no row at hand
             request = Request.read(before.source, rows)
@@ -155,7 +156,7 @@ class ForgettingMixin(QuotingMixin):
         # The same law again keeps its runs: else one could redraw until they suit.
         if len(rows) or chain.schedule != before.chain.schedule:
             runs = self._auxiliary_after(runs)
-        self._fitted = Fitted(
+        self.fitted_ = Fitted(
             chain, book, n_requests=n_requests, auxiliary=runs, latest=certificate.sha256
         )
         return certificate
@@ -163,13 +164,13 @@ class ForgettingMixin(QuotingMixin):
     def _find(self, rows: Any, ids: Any, subject: Any, *, nobody: bool = False) -> NDArray[np.intp]:
         if nobody and rows is None and ids is None and subject is None:
             return np.array([], dtype=np.intp)
-        fitted = self._fitted
+        fitted = self.fitted_
         return fitted.book.find(fitted.source.live, rows=rows, ids=ids, subject=subject)
 
     def verify(self, certificate: Certificate) -> dict[str, bool]:
         """Check a certificate by itself and against the parameters that the model holds now."""
         check_is_fitted(self)
-        checks, fitted = verify(certificate), self._fitted
+        checks, fitted = verify(certificate), self.fitted_
         if not names_parameters(certificate.parameters_sha256, self._theta, fitted.source.key):
             raise CertificateMismatch(
                 "the model's parameters are not those of the certificate. It was issued for "
@@ -195,7 +196,7 @@ class ForgettingMixin(QuotingMixin):
         self
         """
         check_is_fitted(self)
-        self._fitted.chain.problem.consolidate()
+        self.fitted_.chain.problem.consolidate()
         return self
 
     def attach(self, X: Any, y: Any) -> Any:
@@ -213,16 +214,16 @@ class ForgettingMixin(QuotingMixin):
         self
         """
         check_is_fitted(self)
-        fitted = self._fitted
+        fitted = self.fitted_
         if is_dask(X) or is_dask(y):  # rows are compared with their digests when they are read
             source = self._attached_partitions(X, y)
         else:
             source = fitted.source.attach(*self._attachable(X, y))
-        self._fitted = fitted.reading(fitted.chain.problem.reading(source))
+        self.fitted_ = fitted.reading(fitted.chain.problem.reading(source))
         return self
 
     def _attached_partitions(self, X: Any, y: Any) -> RowSource:
-        source, partitions = self._fitted.source, Partitions.of(X, y)
+        source, partitions = self.fitted_.source, Partitions.of(X, y)
         validate_data(self, partitions.like, reset=False, skip_check_array=True)
         reading = partitions.reading(self._encoder(), self._theta.shape[1])
         (sizes, index), numbers = partitions.rows(), np.flatnonzero(source.live)
@@ -249,10 +250,10 @@ class ForgettingMixin(QuotingMixin):
 
     def _names_by_position(self) -> list[Any] | None:
         """The index of the fit, where it serves as ids; None for forgotten rows."""
-        ids = self._fitted.book.ids
+        ids = self.fitted_.book.ids
         if ids is None or not self._ids_are_the_index:
             return None
-        names: list[Any] = [None] * self._fitted.source.n_rows
+        names: list[Any] = [None] * self.fitted_.source.n_rows
         for name, (position,) in ids.items():
             names[position] = name
         return names

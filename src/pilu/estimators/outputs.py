@@ -147,7 +147,7 @@ class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[mis
         if isinstance(rows, Iterator):  # it is looked at twice
             rows = list(rows)
         keep, left = check_flag("keep_empty_classes", keep_empty_classes), None
-        partitioned = partitioned_rows(self._fitted.source) is not None
+        partitioned = partitioned_rows(self.fitted_.source) is not None
         if not keep or (partitioned and self._class_counts is not None):
             found = self._find(rows, ids, subject, nobody=method == "redraw")
             if len(found):
@@ -169,7 +169,7 @@ class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[mis
 
     def _classes_left(self, rows: NDArray[np.intp], *, may_empty: bool) -> Array:
         """Rows of every class once `rows` are gone."""
-        requested = self._members(self._fitted.source.take(rows)[1]).sum(axis=0)
+        requested = self._members(self.fitted_.source.take(rows)[1]).sum(axis=0)
         left: Array = self._counted() - requested
         if not may_empty:
             check_classes_survive(
@@ -182,7 +182,7 @@ class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[mis
 
     def _counted(self) -> Array:
         """Rows of every class; those of partitions are counted once, and taken off since."""
-        source, known = self._fitted.source, self._class_counts
+        source, known = self.fitted_.source, self._class_counts
         partitions = partitioned_rows(source)
         if partitions is None:
             assert source.Y is not None

@@ -9,10 +9,11 @@ from joblib import parallel_config
 from numpy.typing import NDArray
 
 from pilu._extras import need
-from pilu.certify.accountant import Accountant, Law, Request, Target
-from pilu.ridge.partitions import PartitionedRows, Reading, taken
-from pilu.ridge.rows import RowSource, digests_of
-from pilu.ridge.values import index_of, labels_of, numbers_of
+from pilu.certify.accountant import Accountant, Law, Target
+from pilu.chains.request import Request
+from pilu.data.partitions import PartitionedRows, Reading, taken
+from pilu.data.rows import RowSource, digests_of
+from pilu.data.values import index_of, labels_of, numbers_of
 
 __all__ = ["NumericTargets", "OneHotTargets", "lazy_quote", "partitioned_rows"]
 

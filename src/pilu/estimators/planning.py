@@ -10,12 +10,13 @@ from scipy.optimize import brentq
 from sklearn.utils.validation import check_is_fitted
 
 from pilu._checks import check_integer, check_real, complaint
-from pilu.certify.accountant import Accountant, Law, Request, Target
+from pilu.certify.accountant import Accountant, Law, Target
 from pilu.certify.floor import calibrate_with_floor, noise_floor
+from pilu.chains.predictions import Prospect
+from pilu.chains.request import Request
 from pilu.estimators.quoting import QuotingMixin
 from pilu.estimators.requests import live_rows
 from pilu.estimators.utility import Appraiser, Validation
-from pilu.laws.forecast import Prospect
 
 __all__ = ["Option", "Plan", "PlanningMixin"]
 
@@ -116,7 +117,7 @@ class PlanningMixin(QuotingMixin):
         held_out = self._checked_validation(validation)
         if held_out is None:
             raise complaint("validation", "a pair (X, y)", None, "A plan needs data to score.")
-        fitted = self._fitted
+        fitted = self.fitted_
         rows = live_rows(fitted.source.live, request)
         asked, law = Request.read(fitted.source, rows), fitted.law
         appraiser = Appraiser(held_out, law, steps[-1])

@@ -11,9 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from pilu._checks import LARGEST_NUMBER, check_integer, check_probability, check_real, complaint
 from pilu._progress import progress_bar
-from pilu.certify.accountant import Accountant, Request, Target
+from pilu.certify.accountant import Accountant, Target
 from pilu.certify.floor import calibrate_with_floor
 from pilu.certify.registry import resolve_accountant
+from pilu.chains.request import Request
 from pilu.estimators.fitted import FittedMixin
 from pilu.estimators.partitioned import lazy_quote, partitioned_rows
 from pilu.estimators.quote import Quote
@@ -84,13 +85,13 @@ class QuotingMixin(FittedMixin):
             self._judge(accountant),
         )
         n_jobs, held_out = _check_n_jobs(n_jobs), self._checked_validation(validation)
-        live = self._fitted.source.live
-        partitioned = partitioned_rows(self._fitted.source)
+        live = self.fitted_.source.live
+        partitioned = partitioned_rows(self.fitted_.source)
         if requests is None and partitioned is not None:
             if held_out is not None:
                 raise ValueError("validation must be None for a quote of all rows of dask.")
-            law = self._fitted.law
-            lazy: Quote = lazy_quote(partitioned, self._fitted.source, law, judge, target)
+            law = self.fitted_.law
+            lazy: Quote = lazy_quote(partitioned, self.fitted_.source, law, judge, target)
             return lazy  # a frame with its columns
         if requests is None:
             found = [np.array([r]) for r in np.flatnonzero(live)]
@@ -103,7 +104,7 @@ class QuotingMixin(FittedMixin):
         if held_out is not None:
             if requests is None:  # timed by itself: many rows at once share what a request has not
                 seconds = np.repeat(self._quote_each(found[:1], target, judge)[2], len(found))
-            law, chain, K = self._fitted.law, self._fitted.chain, target.n_unlearn_steps
+            law, chain, K = self.fitted_.law, self.fitted_.chain, target.n_unlearn_steps
             utility = predict_utility(held_out, law, chain, found, noise, seconds, K)
         groups = tuple(tuple(int(r) for r in rows) for rows in found)
         deltas = np.full(len(groups), target.delta)
@@ -114,7 +115,7 @@ class QuotingMixin(FittedMixin):
         self, found: Sequence[NDArray[np.intp]], target: Target, judge: Accountant
     ) -> tuple[Array, Array, Array]:
         """Noise, epsilon and the seconds that each request took."""
-        fitted = self._fitted
+        fitted = self.fitted_
         law = fitted.law_for(judge)
         answers = []
         judge.prepare(law, np.unique(np.concatenate([*found, np.array([], dtype=np.intp)])))
@@ -129,7 +130,7 @@ class QuotingMixin(FittedMixin):
 
     def _quote_all(self, target: Target, judge: Accountant, n_jobs: int) -> tuple[Array, Array]:
         # In an eigenbasis: a correction holds forgotten rows, and must not go to other processes.
-        source, law = self._fitted.source, self._fitted.law
+        source, law = self.fitted_.source, self.fitted_.law
         n = int(source.live.sum())
         judge.prepare(law, np.flatnonzero(source.live))
         blocks = source.numbered_blocks(width=_WIDTH * law.schedule.n_steps)
@@ -165,14 +166,14 @@ class QuotingMixin(FittedMixin):
         check_is_fitted(self)
         noise = check_real("noise", noise, least=0.0, most=LARGEST_NUMBER)
         target = self._target(1.0, delta, n_unlearn_steps)  # its epsilon need not be met
-        source = self._fitted.source
+        source = self.fitted_.source
         request = Request.read(source, live_rows(source.live, rows))
         judge = self._judge(accountant)
-        return judge.spend(self._fitted.law_for(judge), request, noise, target).epsilon
+        return judge.spend(self.fitted_.law_for(judge), request, noise, target).epsilon
 
     def _target(self, epsilon: float, delta: float | None, n_unlearn_steps: int) -> Target:
         if delta is None:
-            delta = 1.0 / self._fitted.source.n_rows
+            delta = 1.0 / self.fitted_.source.n_rows
         return Target(
             _check_epsilon(epsilon),
             _check_delta(delta),
@@ -186,7 +187,7 @@ class QuotingMixin(FittedMixin):
             pair,
             self._attachable,
             n_targets=self._theta.shape[1],
-            fit_intercept=self._fitted.source.fit_intercept,
+            fit_intercept=self.fitted_.source.fit_intercept,
             is_classifier=is_classifier(self),
             name=name,
         )

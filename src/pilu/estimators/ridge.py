@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
+from pilu.data.partitions import Learned, Partitions
 from pilu.estimators.outputs import LangevinClassification, LangevinRegression
 from pilu.estimators.ridge_base import LangevinRidgeBase
-from pilu.ridge.partitions import Learned, Partitions
 
 __all__ = ["LangevinRidge", "LangevinRidgeClassifier"]
 

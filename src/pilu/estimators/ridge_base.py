@@ -8,14 +8,14 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from pilu._checks import check_choice, check_scale
-from pilu.dynamics.chain import SOLVERS, Problem
+from pilu.chains.chain import SOLVERS, Problem
+from pilu.data.partitions import Learned, PartitionedRows, Partitions, is_dask
+from pilu.data.rows import RowSource
 from pilu.estimators.base import LangevinBase, check_batch_size
 from pilu.estimators.planning import PlanningMixin
 from pilu.estimators.requests import RowBook
-from pilu.ridge.cyclic import CyclicProblem
-from pilu.ridge.partitions import Learned, PartitionedRows, Partitions, is_dask
+from pilu.minibatch.problem import MinibatchProblem
 from pilu.ridge.problem import RidgeProblem
-from pilu.ridge.rows import RowSource
 from pilu.ridge.spectrum import check_room
 
 __all__ = ["LangevinRidgeBase"]
@@ -127,5 +127,5 @@ class LangevinRidgeBase(PlanningMixin, LangevinBase):
             full = RidgeProblem.fit(source, alpha, n_outputs)
             return full, full.spectrum.largest
         check_batch_size(self.batch_size, n)
-        cyclic = CyclicProblem.fit(source, alpha, n_outputs, int(self.batch_size))
+        cyclic = MinibatchProblem.fit(source, alpha, n_outputs, int(self.batch_size))
         return cyclic, cyclic.largest

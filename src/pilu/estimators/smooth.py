@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit, log_softmax, softmax
 
 from pilu._checks import LARGEST_SQUARE, check_integer, check_real
-from pilu.dynamics.chain import Problem
+from pilu.chains.chain import Problem
+from pilu.data.partitions import is_dask
+from pilu.data.rows import RowSource
 from pilu.estimators.base import LangevinBase, check_batch_size
 from pilu.estimators.outputs import LangevinClassification, LangevinRegression
 from pilu.estimators.utility import Validation
-from pilu.laws.concentrated import AuxiliaryRuns
+from pilu.losses.law import AuxiliaryRuns
 from pilu.losses.loss import Huber, Logistic, Loss, Softmax
 from pilu.losses.problem import SmoothProblem
-from pilu.ridge.partitions import is_dask
-from pilu.ridge.rows import RowSource
 
 __all__ = ["LangevinHuber", "LangevinLogistic", "SmoothClassifier", "SmoothRegressor"]
 

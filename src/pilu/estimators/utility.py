@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from pilu._checks import complaint
-from pilu.certify.accountant import Law, Request
-from pilu.dynamics.chain import Chain
-from pilu.dynamics.entropy import SystemGaussian
-from pilu.dynamics.schedule import Segment
-from pilu.laws.cyclic import CyclicLaw
-from pilu.laws.cyclic_forecast import CyclicForecast
-from pilu.laws.forecast import Forecast, Predictions, Prospect
-from pilu.laws.iterates import IterateLaw
-from pilu.laws.scores import expected_accuracy, expected_rmse
+from pilu.certify.accountant import Law
+from pilu.chains.chain import Chain
+from pilu.chains.entropy import SystemGaussian
+from pilu.chains.predictions import Predictions, Prospect, expected_accuracy, expected_rmse
+from pilu.chains.request import Request
+from pilu.chains.schedule import Segment
+from pilu.minibatch.forecast import MinibatchForecast
+from pilu.minibatch.law import MinibatchLaw
+from pilu.ridge.forecast import Forecast
+from pilu.ridge.law import RidgeLaw
 from pilu.ridge.problem import RidgeProblem
 
 __all__ = [
@@ -139,11 +140,11 @@ class Appraiser:
 
     def __init__(self, validation: Validation, law: Law, n_unlearn_steps: int) -> None:
         self.validation = validation
-        self._forecast: Forecast | CyclicForecast
-        if isinstance(law, CyclicLaw):
-            self._forecast = CyclicForecast(law, validation.X)
+        self._forecast: Forecast | MinibatchForecast
+        if isinstance(law, MinibatchLaw):
+            self._forecast = MinibatchForecast(law, validation.X)
         else:
-            assert isinstance(law, IterateLaw)  # other losses are given no validation data
+            assert isinstance(law, RidgeLaw)  # other losses are given no validation data
             self._forecast = Forecast(law, validation.X, n_unlearn_steps)
         self.before = validation.score(self._forecast.before)
 
@@ -187,7 +188,7 @@ def predict_utility(
     appraiser = Appraiser(validation, law, n_unlearn_steps)
     scores = np.empty((len(groups), 2))
     # The small matrices of a full batch: a second thread only costs.
-    with nullcontext() if isinstance(law, CyclicLaw) else threadpool_limits(1, user_api="blas"):
+    with nullcontext() if isinstance(law, MinibatchLaw) else threadpool_limits(1, user_api="blas"):
         for i, rows in enumerate(groups):
             request = Request.read(chain.problem.source, rows)
             scores[i] = appraiser.scores(request, float(noise[i]), n_unlearn_steps)

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._digits import up_to_grid
+from pilu.chains.batches import Batch, BatchedProblem
+from pilu.data.rows import RowSource
 from pilu.losses.loss import Loss
 from pilu.losses.probe import check_loss, probe
-from pilu.ridge.batches import Batch, BatchedProblem
-from pilu.ridge.rows import RowSource
 from pilu.ridge.spectrum import check_room
 
 __all__ = ["SmoothProblem", "Spectator"]

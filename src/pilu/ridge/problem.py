@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.ridge.rows import RowSource
+from pilu.data.rows import RowSource
+from pilu.data.statistics import ReadShare, Statistics
 from pilu.ridge.spectrum import Spectrum, check_room
-from pilu.ridge.statistics import ReadShare, Statistics
 
 __all__ = ["RidgeProblem"]
 

@@ -1,0 +1,1 @@
+"""What all Langevin chains share, whatever they learn."""

@@ -1,0 +1,140 @@
+"""Rows in contiguous batches of a fixed order, each of which has its turn: what problems share.
+
+Batch t holds the fit-time positions from t b on, b of them. Forgetting leaves rows out of their
+batch and never moves the others; a batch that has none left keeps its turn. A single batch of all
+rows is the full batch.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.data.rows import RowSource
+
+__all__ = ["Batch", "BatchedProblem"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The rows that are left of a batch: features as they lie in the caller's array, targets."""
+
+    features: Array
+    targets: Array
+    fit_intercept: bool
+
+    def times(self, M: Array) -> Array:
+        """X_t M, the column of ones included."""
+        width = self.features.shape[1]
+        product = self.features @ M[:width]
+        if self.fit_intercept:
+            product += M[width]
+        return np.asarray(product)
+
+    def back(self, R: Array) -> Array:
+        """X_t' R."""
+        width = self.features.shape[1]
+        product = np.empty((width + bool(self.fit_intercept), R.shape[1]))
+        np.matmul(self.features.T, R, out=product[:width])
+        product[width:] = np.sum(R, axis=0)
+        return product
+
+    def squared_norms(self) -> Array:
+        """|x|^2 of every row, ones included."""
+        return np.asarray(np.einsum("ij,ij->i", self.features, self.features)) + float(
+            self.fit_intercept
+        )
+
+    def gram(self) -> Array:
+        """X_t'X_t."""
+        x = self.features
+        if not self.fit_intercept:
+            return np.asarray(x.T @ x)
+        sums = np.sum(x, axis=0)[:, None]
+        return np.block([[x.T @ x, sums], [sums.T, np.array([[len(x)]])]])
+
+    def largest(self) -> float:
+        """Largest eigenvalue of X_t'X_t, from the smaller of the two products."""
+        x = self.features
+        if len(x) >= x.shape[1]:
+            return float(np.linalg.eigvalsh(self.gram())[-1])
+        return float(np.linalg.eigvalsh(x @ x.T + float(self.fit_intercept))[-1])
+
+    def step(self, M: Array, step_size: float, alpha: float) -> Array:
+        """(1 - eta (X_t'X_t + alpha)) M."""
+        moved = self.back(self.times(M))
+        moved *= -step_size
+        moved += (1.0 - step_size * alpha) * M
+        return moved
+
+
+@dataclass(frozen=True, eq=False)
+class BatchedProblem:
+    """Immutable; forgetting rows gives a new problem.
+
+    `largest` bounds the curvature of every batch's objective, alpha included, now and later.
+    """
+
+    source: RowSource
+    alpha: float
+    batch_size: int
+    n_outputs: int
+    largest: float
+
+    statistics_error = 0.0  # there are none: every step reads its rows
+
+    @property
+    def n_batches(self) -> int:
+        """M."""
+        return -(-self.source.n_rows // self.batch_size)
+
+    @property
+    def n_parameters(self) -> int:
+        """Rows of theta, p."""
+        return self.source.n_columns
+
+    @property
+    def batch_sizes(self) -> NDArray[np.intp]:
+        """How many rows are left of each batch."""
+        starts = np.arange(0, self.source.n_rows, self.batch_size)
+        return np.asarray(np.add.reduceat(self.source.live.astype(np.intp), starts))
+
+    def batch_of(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """In which batch each row is."""
+        return np.asarray(rows // self.batch_size)
+
+    def positions(self, t: int) -> NDArray[np.intp]:
+        """The fit-time positions of the rows that are left of batch t."""
+        first = t * self.batch_size
+        return first + np.flatnonzero(self.source.live[first : first + self.batch_size])
+
+    def batches_met(self, steps: range) -> list[int]:
+        """Which batches have a turn at some steps."""
+        return sorted({k % self.n_batches for k in steps[: self.n_batches]})
+
+    def visits(self, t: int, n_steps: int) -> NDArray[np.intp]:
+        """The steps, of the first `n_steps`, at which batch t has its turn."""
+        return np.arange(t, n_steps, self.n_batches)
+
+    def n_visits(self, rows: NDArray[np.intp], n_steps: int) -> int:
+        """Turns of all the rows' batches in the first `n_steps`, counted for each row."""
+        return int(np.sum(-((self.batch_of(rows) - n_steps) // self.n_batches)))
+
+    def batch(self, rows: NDArray[np.intp]) -> Batch:
+        """Rows by their positions, not checked against their digests."""
+        features, targets = self.source.raw(rows, check=False)
+        return Batch(features, targets, self.source.fit_intercept)
+
+    def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> Self:
+        """The problem without `rows`; their values are not needed."""
+        return replace(self, source=self.source.without(rows))
+
+    def reading(self, source: RowSource) -> Self:
+        """The same problem with its rows attached or detached."""
+        return replace(self, source=source)
+
+    def consolidate(self) -> None:
+        """Nothing is held of forgotten rows."""

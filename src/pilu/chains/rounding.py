@@ -1,0 +1,127 @@
+"""What doubles leave unknown of a chain.
+
+A law is computed for steps M^ = 1 - eta A^ that are not quite the true ones, M = 1 - eta A: the
+statistics, the eigenvalues and 1 - eta a itself are rounded. All of this is one number,
+
+    |M - M^| <= e   in the operator norm, with rows and without them,
+
+an absolute error: where 1 - eta a is small, hardly a digit of it may be right. What follows from e
+is proved in docs/exact.md, "Rounding". With |M|, |M^| <= rho <= 1, steps of noise variance var_k
+and covariances Sigma_k = G_k G_k':
+
+    |m_k - m^_k|          <=  e sum_{j<k} |m^_j| + k |eta (B - B^)|
+    |G_k'x| - |G^_k'x|    <=  e |x| sqrt(sum_{j<k} var_j (k-1-j)^2)
+    Sigma_N                =  G^ (I + E)(I + E)' G^',   |E|_F <= tau (`covariance_error`)
+    |M^K c|_{S_K^-1/2}    <=  (1 + zeta) |M^^K c|_{S^_K^-1/2} + e_K |c|   (`LaterError`)
+
+S_K = 2 eta sum_{j<K} M^2j the covariance that K steps add with noise 1.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.chains.schedule import Schedule
+
+__all__ = [
+    "UNIT",
+    "LaterError",
+    "StepRounding",
+    "deviation_errors",
+    "mean_errors",
+    "mean_size",
+]
+
+Array = NDArray[np.float64]
+
+UNIT = 1e-15  # a few rounding units, for sums whose terms are of one size
+_LEAST = 1e-140  # an error whose square, and its inverse, are doubles still
+
+
+class LaterError(NamedTuple):
+    """How much more than computed K steps may leave of a vector, in units of their noise."""
+
+    relative: float  # zeta
+    absolute: float  # e_K
+
+
+@dataclass(frozen=True)
+class StepRounding:
+    """e, and what the proofs need to know of a chain besides.
+
+    Parameters
+    ----------
+    error : float
+        e.
+    contraction : float
+        rho: no step, true or computed, makes a vector longer by more than this factor.
+    memory : float
+        Trace of any Sigma_k over the largest noise variance of a step before k, at most.
+    length : float
+        How long a vector may be whose coordinates, in what is computed, have norm 1.
+    """
+
+    error: float
+    contraction: float
+    memory: float
+    step_size: float
+    schedule: Schedule
+    length: float = 1.0
+
+    def of_later_steps(self, n_steps: int) -> LaterError:
+        """For K more steps."""
+        # M^K - M^^K = sum_i M^(K-1-i) (M - M^) M^^i
+        with np.errstate(under="ignore"):
+            kept = float(np.power(self.contraction, n_steps - 1.0))
+        absolute = self.error * n_steps * kept / math.sqrt(2 * self.step_size)
+        return LaterError(self.error * n_steps**1.5, max(absolute * self.length, _LEAST))
+
+    def covariance_error(self, noise: float, n_steps: int) -> float:
+        """tau, once n_steps more with this noise follow.
+
+        The true chain is the computed one with (M - M^) theta_k added to the noise of step k, or
+        of a louder step after it. Errors that are put right at once add up in squares.
+        """
+        variances = [2 * self.step_size * sigma**2 for _, sigma in self.schedule.segments]
+        later = 2 * self.step_size * noise**2 if n_steps else 0.0
+        at_once = deferred = loudest = 0.0
+        for i, (steps, _) in enumerate(self.schedule.segments):
+            loudest = max(loudest, variances[i])
+            best = max([*variances[i + 1 :], later])
+            trace = loudest * self.memory
+            own = steps * trace / variances[i] if variances[i] > 0 else math.inf
+            put_off = steps * math.sqrt(trace / best) if best > 0 else math.inf
+            if math.sqrt(own) <= put_off:
+                at_once += own
+            else:
+                deferred += put_off
+        return self.error * (math.sqrt(at_once) + deferred)
+
+
+def mean_errors(error: float, norms: Array, push_error: float = 0.0) -> Array:
+    """Bounds on |m_k - m^_k| for every k, given |m^_k| and the error of eta B."""
+    return np.concatenate([[0.0], np.cumsum(error * norms[:-1] + push_error)])
+
+
+def deviation_errors(error: float, variances: Array) -> Array:
+    """Bounds on |G_k'x| - |G^_k'x| for every k < N, for |x| = 1."""
+    # sum_{j<k} var_j (k-1-j)^2: with v_i = i^2, summed up from v_{i+1} - v_i = 2i + 1
+    counts = np.concatenate([[0.0], np.cumsum(variances[:-1])])  # sum_{j<k} var_j
+    firsts = np.concatenate([[0.0], np.cumsum(counts[:-1])])  # sum_{j<k} var_j (k-1-j)
+    squares = np.concatenate([[0.0], np.cumsum((2 * firsts + counts)[:-1])])
+    return np.asarray(error * np.sqrt(squares))
+
+
+def mean_size(step_size: float, largest: float, start: float, squares: float, sums: float) -> float:
+    """A bound on |m| after ridge steps on batches with targets Y_k, whichever rows are in them.
+
+    `squares` and `sums` are those of |Y_k| over all steps, and `largest` is L of every batch:
+
+        |m_{k+1}|^2 <= |m_k|^2 + eta |Y_k|^2 / (2 - eta L),   |m_{k+1}| <= |m_k| + eta L^1/2 |Y_k|
+    """
+    gap = 2 - step_size * largest
+    energy = math.hypot(start, math.sqrt(step_size * squares / gap)) if gap > 0 else math.inf
+    return min(energy, start + step_size * math.sqrt(largest) * sums)

@@ -1,0 +1,1 @@
+"""Rows: where they are, how they are known, and what is collected of them."""

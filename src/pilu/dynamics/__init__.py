@@ -1,1 +1,0 @@
-"""The chain: schedules of (steps, noise), Langevin steps and the noise that drives them."""

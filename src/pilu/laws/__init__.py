@@ -1,1 +1,0 @@
-"""What the chain's iterates and residuals are distributed as."""

@@ -1,0 +1,110 @@
+"""Sensitivity bounds for smooth losses, by Gaussian concentration   [docs/concentration.md].
+
+    s_{i,k} = eta |x_i| sup { |dl/dz| : |statistic - mean_{i,k}| <= lipschitz |x_i| tau_k q },
+    q = q_tails + q_means / sqrt(R)
+
+Half of delta_s is for the tails of the chain itself, over the visits of the rows that are asked
+for. Half is for the means: with it the means of all rows at all steps are known at once, so that a
+request may depend on what the auxiliary runs have shown of any row.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.chains.contraction import ROUNDING
+from pilu.chains.request import Request
+from pilu.losses.law import SmoothLaw
+
+__all__ = ["SmoothSensitivities"]
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+_FOR_THE_MEANS = 0.5  # of delta_s
+_ROUNDING_OF_A_STEP = 4e-15
+
+
+@dataclass(frozen=True)
+class SmoothSensitivities:
+    """Sensitivity bounds of a chain with a smooth loss, on a full batch or on mini-batches."""
+
+    law: SmoothLaw
+
+    @property
+    def rounding(self) -> float:
+        """Relative allowance for the floating-point error of simulated means."""
+        return ROUNDING + _ROUNDING_OF_A_STEP * self.law.schedule.n_steps
+
+    def terms(self, slack: float) -> dict[str, Any]:
+        """How delta_s is shared out, for the certificate."""
+        law, means = self.law, _FOR_THE_MEANS * slack
+        return {
+            "loss": law.problem.loss.describe(),
+            "auxiliary_runs": law.auxiliary.n_runs,
+            "delta_tails": slack - means,
+            "delta_means": means,
+        }
+
+    def of_each(self, rows: Request, slack: float) -> Array:
+        """Bounds for each row by itself: (n x N)."""
+        bounds = np.zeros((len(rows.X), self.law.schedule.n_steps))
+        for members, steps in self._by_batch(rows):
+            found = self._at_visits(rows, members, steps, self._deviation(slack, len(steps)))
+            bounds[members[:, None], steps] = found
+        return bounds
+
+    def of_group_sum(self, rows: Request, slack: float) -> Array:
+        """Triangle inequality over the rows of a group: (N,)."""
+        bounds, n_visits = np.zeros(self.law.schedule.n_steps), self.law.n_visits(rows.rows)
+        for members, steps in self._by_batch(rows):
+            found = self._at_visits(rows, members, steps, self._deviation(slack, n_visits))
+            bounds[steps] += np.sum(found, axis=0)
+        return bounds * (1 + self.rounding)
+
+    def _by_batch(self, rows: Request) -> Iterator[tuple[Rows, Rows]]:
+        """Which of the rows belong together, and the steps at which they have their turn."""
+        problem, batches = self.law.problem, self.law.problem.batch_of(rows.rows)
+        for t in np.unique(batches):
+            steps = problem.visits(int(t), self.law.schedule.n_steps)
+            if len(steps):
+                yield np.flatnonzero(batches == t), steps
+
+    def _at_visits(self, rows: Request, members: Rows, steps: Rows, deviation: float) -> Array:
+        law, loss, rounding = self.law, self.law.problem.loss, self.rounding
+        norms = np.linalg.norm(rows.X[members], axis=1)[:, None] * (1 + ROUNDING)
+        means = law.mean_statistics(rows.rows[members], len(steps))
+        away = law.spreads[steps] * deviation + rounding * law.largest_norm
+        away = loss.lipschitz * norms * away + rounding * np.abs(means)
+        largest = loss.largest_gradient(means - away, means + away, law.n_outputs)
+        if (wrong := ~(np.isfinite(largest) & (largest >= 0))).any():
+            raise ArithmeticError(
+                f"largest_gradient of the {loss.name} loss must be finite and >= 0, got "
+                f"{largest[wrong][0]}. Mend the loss (docs/losses.md)."
+            )
+        return np.asarray(law.step_size * norms * largest * (1 + rounding))
+
+    def of_group_jointly(self, rows: Request, slack: float) -> Array:
+        """Not known: the means are those of single rows."""
+        raise NotImplementedError("means are those of single rows: Theorem refuses group='joint'")
+
+    def _deviation(self, slack: float, n_visits: int) -> float:
+        """q: in units of a statistic's Lipschitz constant in the noise."""
+        law = self.law
+        for_means = _FOR_THE_MEANS * slack
+        q_tails = _two_sided(n_visits, slack - for_means)
+        q_means = _two_sided(law.n_visits_of_all, for_means)
+        return q_tails + q_means / math.sqrt(law.auxiliary.n_runs)
+
+    def contraction(self, rows: Request, strong_convexity: str) -> float:
+        """c of every step, the rows left out: nothing is known to be more convex than alpha."""
+        return self.law.contraction
+
+
+def _two_sided(count: int, failing: float) -> float:
+    """q with `count` times 2 exp(-q^2 / 2) at most `failing`, rounded up."""
+    return math.sqrt(2 * (math.log(2 * count) - math.log(failing))) * (1 + ROUNDING)

@@ -1,0 +1,1 @@
+"""Ridge regression on mini-batches."""

@@ -1,0 +1,108 @@
+"""Many steps on mini-batches as one linear map with Gaussian noise, a whole cycle at a time.
+
+Steps k, k+1, ... move theta to F theta + a drift + N(0, sigma^2 S). A cycle costs O(n p^2) to form;
+any number of cycles then takes a few products of p x p matrices, by repeated squaring.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu._progress import progress_bar
+from pilu.chains.batches import Batch
+from pilu.chains.schedule import Schedule
+from pilu.minibatch.problem import MinibatchProblem
+
+__all__ = ["Flow", "covariance_after", "flow_of", "propagated"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """What some steps do: F, and S for noise of level 1."""
+
+    matrix: Array
+    spread: Array
+
+    def then(self, other: "Flow") -> "Flow":
+        """These steps, and others after them."""
+        return Flow(other.matrix @ self.matrix, other.moved(self.spread) + other.spread)
+
+    def moved(self, covariance: Array) -> Array:
+        """F Sigma F', symmetric to the last digit."""
+        product = self.matrix @ covariance @ self.matrix.T
+        return (product + product.T) / 2
+
+
+def flow_of(problem: MinibatchProblem, step_size: float, first: int, steps: int) -> Flow:
+    """The flow of `steps` steps from step `first` on."""
+    cycles, rest = divmod(steps, problem.n_batches)
+    if cycles < 2:
+        return _stepwise(problem, step_size, first, steps, 0)[1]
+    begun, cycle = _stepwise(problem, step_size, first, problem.n_batches, rest)
+    whole = _power(cycle, cycles)
+    return whole.then(begun) if rest else whole
+
+
+def covariance_after(
+    problem: MinibatchProblem, step_size: float, schedule: Schedule
+) -> tuple[Array, float]:
+    """Sigma after all steps of a schedule from a fixed start, and what its rounding is relative to.
+
+    F Sigma F' is as rounded as |F|^2 |Sigma|, in directions too that F takes away; segments that
+    take different ones may leave a Sigma far smaller than the rounding of those before.
+    """
+    p, done = problem.n_parameters, 0
+    sigma, scale = np.zeros((p, p)), 0.0
+    for steps, noise in schedule.segments:
+        flow = flow_of(problem, step_size, done, steps)
+        added, kept = noise**2 * flow.spread, float(np.linalg.norm(flow.matrix, 2)) ** 2
+        scale = kept * (scale + float(np.linalg.norm(sigma))) + float(np.linalg.norm(added))
+        sigma = flow.moved(sigma) + added
+        done += steps
+    return sigma, scale
+
+
+def _stepwise(
+    problem: MinibatchProblem, step_size: float, first: int, steps: int, early: int
+) -> tuple[Flow, Flow]:
+    """The flow of the first `early` of the steps, and that of all."""
+    p, alpha = problem.n_parameters, problem.alpha
+    begun = whole = Flow(np.eye(p), np.zeros((p, p)))
+    with progress_bar(steps, what="covariances", unit="step") as bar:
+        for k, batch in problem.turns(range(first, first + steps)):
+            spread, _ = propagated(whole.spread, batch, step_size, alpha)
+            spread[np.diag_indices(p)] += 2 * step_size
+            whole = Flow(batch.step(whole.matrix, step_size, alpha), spread)
+            if k - first + 1 == early:
+                begun = whole
+            bar.update()
+    return begun, whole
+
+
+def _power(flow: Flow, count: int) -> Flow:
+    result = None
+    while True:
+        if count % 2:
+            result = flow if result is None else result.then(flow)
+        count //= 2
+        if not count:
+            assert result is not None
+            return result
+        flow = flow.then(flow)
+
+
+def propagated(sigma: Array, batch: Batch, step_size: float, alpha: float) -> tuple[Array, Array]:
+    """A_t Sigma A_t, and x'Sigma x of the rows of the batch on the way."""
+    shrink = 1.0 - step_size * alpha
+    seen = batch.times(sigma)  # X Sigma
+    square = batch.times(np.ascontiguousarray(seen.T))  # X Sigma X'
+    # A Sigma A = c^2 Sigma + X'F + F'X with F = eta^2/2 (X Sigma X') X - eta c X Sigma
+    factor = (step_size**2 / 2) * batch.back(square).T - (step_size * shrink) * seen
+    change = batch.back(factor)
+    moved = shrink**2 * sigma
+    moved += change
+    moved += change.T
+    return moved, np.diag(square).copy()

@@ -1,0 +1,70 @@
+"""Predictions of a chain on mini-batches at given points: now, after forgetting, after a redraw.
+
+A point v predicts v'theta ~ N(v'm, (v'Sigma v) I_d). Means go forwards through the batches, the
+point backwards (`minibatch.law`): through K steps without the rows, then through those that the
+model has learned by. Nothing is p x p, and every request takes these passes anew.
+"""
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.chains.predictions import Predictions, Prospect
+from pilu.chains.schedule import Schedule
+from pilu.minibatch.law import MinibatchLaw, mean_after, variances_back
+
+__all__ = ["MinibatchForecast", "MinibatchRequestForecast"]
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+class MinibatchForecast:
+    """Predictions of a chain at fixed points (n x p, with the intercept's ones)."""
+
+    def __init__(self, law: MinibatchLaw, points: Array) -> None:
+        self.law, self.points = law, points
+
+    @cached_property
+    def before(self) -> Predictions:
+        """Predictions of the chain as it stands."""
+        return _predictions(self.law, self.points)
+
+    def without(self, X: Array, Y: Array, rows: Rows) -> "MinibatchRequestForecast":
+        """The forecast for a request: rows X (R x p) with targets Y (R x d), perhaps none."""
+        return MinibatchRequestForecast(self, X, Y, rows)
+
+
+class MinibatchRequestForecast:
+    """What becomes of the predictions once some rows are forgotten."""
+
+    def __init__(self, forecast: MinibatchForecast, X: Array, Y: Array, rows: Rows) -> None:
+        self._law, self._points = forecast.law, forecast.points
+        self._retained = forecast.law.problem.without(rows, X, Y)
+
+    def after(self, n_steps: int) -> Prospect:
+        """K steps on the remaining rows."""
+        law, N = self._law, self._law.schedule.n_steps
+        eta = law.step_size
+        mean = mean_after(self._retained, eta, law.final_mean, range(N, N + n_steps))
+        units = np.full(n_steps, 2 * eta)
+        later, walkers = variances_back(self._retained, eta, self._points, N + n_steps, units)
+        earlier, _ = variances_back(law.problem, eta, walkers, N, law.variances)
+        return Prospect(self._points @ mean, earlier, later)
+
+    @cached_property
+    def redraw(self) -> Predictions:
+        """Learning again, without the rows."""
+        law = self._law
+        learning = Schedule(law.schedule.segments[:1])
+        return _predictions(
+            MinibatchLaw(self._retained, law.step_size, learning, law.start), self._points
+        )
+
+
+def _predictions(law: MinibatchLaw, points: Array) -> Predictions:
+    variances, _ = variances_back(
+        law.problem, law.step_size, points, law.schedule.n_steps, law.variances
+    )
+    return Predictions(points @ law.final_mean, variances)

@@ -1,0 +1,223 @@
+"""The law of predictions at given points: now, after forgetting some rows, and after a redraw.
+
+A point v predicts v'theta ~ N(v'm, (v'Sv) I_d). With N steps of the schedule done on A, of gradient
+g = A m_N - B, and residual means u = X_f m_N - Y_f of the rows to forget, A' = A - X_f'X_f:
+
+    before   m_N,  h(A)
+    after    m_{N+K} + drift_K(A) g - drift_K(A') (g - X_f'u),
+             (1 - eta A')^K h(A) (1 - eta A')^K + sigma^2 spread_K(A')
+    redraw   the same means with N = 0 and the learning's T steps,  sigma_learn^2 spread_T(A').
+
+The second line solves e_{k+1} = (1 - eta A') e_k + eta X_f' u_{N+k}, e_0 = 0, the lead of the run
+without the rows over the run that goes on with them. All differences between functions of A and of
+A' live in the Krylov space of X_f' (docs/utility.md), so a request costs one product of the points
+with its basis, whatever the number of steps.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from pilu.chains.predictions import Predictions, Prospect
+from pilu.ridge.lanczos import BlockLanczos
+from pilu.ridge.law import RidgeLaw
+from pilu.ridge.spectral import decay, drift, spread
+
+__all__ = ["Forecast", "RequestForecast"]
+
+Array = NDArray[np.float64]
+
+_GROWTH = (24, 32, 40, 56, 80, 112, 160, 240)  # Krylov dimensions for each row, tried in turn
+_LEAK = 1e-7  # share of X_f' that may leave the space; predictions were seen to err by 1e-9 then
+
+
+class Forecast:
+    """Predictions of a chain at fixed points (n x p, with the intercept's ones).
+
+    `n_unlearn_steps` is the largest K that will be asked for.
+    """
+
+    def __init__(self, law: RidgeLaw, points: Array, n_unlearn_steps: int) -> None:
+        self.law, self.n_unlearn_steps = law, n_unlearn_steps
+        self.points = law.coordinates(points)
+        spectrum = law.spectrum
+        a, N = spectrum.eigenvalues[:, None], law.schedule.n_steps
+        self.start = spectrum.basis.T @ law.start
+        self.mean = drift(a, law.step_size, N) * spectrum.cross
+        self.mean += decay(a, law.step_size, N) * self.start
+        # Outside the row space A is alpha with and without the rows, and B is zero.
+        self._outside, self._outside_start = np.zeros(len(points)), np.zeros((len(points), 1))
+        if spectrum.has_complement:
+            outside = points - self.points @ spectrum.basis.T
+            self._outside = np.sum(np.square(outside), axis=1)
+            self._outside_start = outside @ law.start
+        self._continued: dict[int, Prospect] = {}
+
+    @cached_property
+    def before(self) -> Predictions:
+        """Predictions of the chain as it stands."""
+        return Predictions(
+            self._means(self.law.schedule.n_steps), self._variances(self.law.final_variances)
+        )
+
+    def without(self, X: Array, Y: Array, rows: object = None) -> "RequestForecast":
+        """The forecast for a request: rows X (R x p) with targets Y (R x d), perhaps none.
+
+        Where they stand makes no difference to a full batch.
+        """
+        return RequestForecast(self, X, Y)
+
+    def continued(self, n_steps: int) -> Prospect:
+        """K more steps with all rows still there."""
+        if n_steps not in self._continued:
+            law = self.law
+            self._continued[n_steps] = Prospect(
+                self._means(law.schedule.n_steps + n_steps),
+                self._variances(
+                    lambda a: decay(a, law.step_size, n_steps) ** 2 * law.final_variances(a)
+                ),
+                self._variances(lambda a: spread(a, law.step_size, n_steps)),
+            )
+        return self._continued[n_steps]
+
+    @cached_property
+    def relearned(self) -> Prospect:
+        """The learning steps again, from the start, with all rows still there."""
+        steps = self.law.schedule.segments[0].steps
+        per_noise = self._variances(lambda a: spread(a, self.law.step_size, steps))
+        return Prospect(self._means(steps), np.zeros(len(self.points)), per_noise)
+
+    def _means(self, k: int) -> Array:
+        spectrum, eta = self.law.spectrum, self.law.step_size
+        a = spectrum.eigenvalues[:, None]
+        mean = drift(a, eta, k) * spectrum.cross + decay(a, eta, k) * self.start
+        outside = decay(np.array(spectrum.alpha), eta, k) * self._outside_start
+        return np.asarray(self.points @ mean + outside)
+
+    def _variances(self, function: Callable[[Array], Array]) -> Array:
+        spectrum = self.law.spectrum
+        inside = self._squares @ function(spectrum.eigenvalues)
+        return np.asarray(inside + self._outside * function(np.array([spectrum.alpha])))
+
+    @cached_property
+    def _squares(self) -> Array:
+        return np.square(self.points)
+
+
+class RequestForecast:
+    """What forgetting some rows does to the predictions."""
+
+    def __init__(self, forecast: Forecast, X: Array, Y: Array) -> None:
+        self._forecast, self._law = forecast, forecast.law
+        self._targets = Y
+        self._rows = self._law.coordinates(X)
+        self._space: _Space | None = None
+        if self._rows.any():  # else the two runs are one
+            # Words of A and A' in a covariance have up to two factors for each step.
+            length = 2 * (self._law.schedule.n_steps + forecast.n_unlearn_steps)
+            self._space = _Space.of(self._law, self._rows, length)
+            self._own, self._other = self._space.see(forecast.points)
+
+    def after(self, n_steps: int) -> Prospect:
+        """Predictions once K steps without the rows have followed."""
+        forecast, law, eta = self._forecast, self._law, self._law.step_size
+        base = forecast.continued(n_steps)
+        if self._space is None:
+            return base
+        space = self._space
+        h = law.final_variances(space.values)
+        kept = self._own * decay(space.values, eta, n_steps)
+        moved = (self._other * decay(space.retained, eta, n_steps)) @ space.turn.T
+        return Prospect(
+            base.mean + self._lead(forecast.mean, n_steps),
+            np.maximum(base.variance + (np.square(moved) - np.square(kept)) @ h, 0.0),
+            self._spread(base.variance_per_noise, n_steps),
+        )
+
+    @cached_property
+    def redraw(self) -> Predictions:
+        """Predictions of a chain that learns afresh without the rows."""
+        steps, noise = self._law.schedule.segments[0]
+        base = self._forecast.relearned
+        if self._space is None:
+            return base.at(noise)
+        mean = base.mean + self._lead(self._forecast.start, steps)
+        return Predictions(mean, noise**2 * self._spread(base.variance_per_noise, steps))
+
+    def _lead(self, mean: Array, k: int) -> Array:
+        """v'e_k, k steps from `mean` without the rows against k steps with them."""
+        space, spectrum, eta = self._space, self._law.spectrum, self._law.step_size
+        assert space is not None
+        residuals = self._rows @ mean - self._targets
+        gradient = space.project(spectrum.eigenvalues[:, None] * mean - spectrum.cross)
+        own = space.vectors.T @ gradient
+        other = space.retained_vectors.T @ (gradient - space.source @ residuals)
+        return np.asarray(
+            self._own @ (drift(space.values[:, None], eta, k) * own)
+            - self._other @ (drift(space.retained[:, None], eta, k) * other)
+        )
+
+    def _spread(self, base: Array, k: int) -> Array:
+        """v' spread_k(A') v, from that of A."""
+        space, eta = self._space, self._law.step_size
+        assert space is not None
+        change = np.square(self._other) @ spread(space.retained, eta, k)
+        change -= np.square(self._own) @ spread(space.values, eta, k)
+        return np.maximum(base + change, 0.0)
+
+
+class _Space:
+    """A and A' on the Krylov space of a request, or on the whole row space: T and T' = T - R R'."""
+
+    def __init__(self, alpha: float, basis: Array | None, T: Array, source: Array) -> None:
+        self._basis, self.source = basis, source  # None is the identity; R
+        self.values, self.vectors = scipy.linalg.eigh(T, check_finite=False)
+        values, self.retained_vectors = scipy.linalg.eigh(T - source @ source.T, check_finite=False)
+        self.retained = np.maximum(values, alpha)  # X'X has no negative eigenvalue
+        self.turn = self.vectors.T @ self.retained_vectors
+
+    @classmethod
+    def of(cls, law: RidgeLaw, Z: Array, length: int) -> "_Space":
+        """The smallest space of the list that keeps words of this length in A and A' on X_f'."""
+        a, alpha = law.spectrum.eigenvalues, law.spectrum.alpha
+        if len(a) > 2 * _GROWTH[0] * len(Z):  # else the full eigenbasis is as cheap
+            lanczos = BlockLanczos(law.spectrum, Z.T)
+            for size in _GROWTH:
+                lanczos.extend(size * lanczos.width)
+                T, source = lanczos.projected, np.zeros((len(lanczos.projected), len(Z)))
+                source[: lanczos.width] = lanczos.first
+                space = cls(alpha, lanczos.basis, T, source)
+                if lanczos.exhausted or space._leak(law, lanczos.width, length) <= _LEAK:
+                    return space
+        return cls(alpha, None, np.diag(a), Z.T)
+
+    def project(self, vectors: Array) -> Array:
+        """Vectors of the row space, seen from this space."""
+        return vectors if self._basis is None else self._basis.T @ vectors
+
+    def see(self, points: Array) -> tuple[Array, Array]:
+        """Points of the row space in the eigenvectors of T, and in those of T'."""
+        inside = points if self._basis is None else points @ self._basis
+        return inside @ self.vectors, inside @ self.retained_vectors
+
+    def _leak(self, law: RidgeLaw, width: int, length: int) -> float:
+        """Bound on what M^i X_f' and M'^i X_f' have outside of the space, relative to |X_f|.
+
+        eta |B| sum_{l<i} |E_last'(1 - eta T)^l R| (docs/exact.md); the coupling B is at most |A|.
+        """
+        total = 0.0
+        for values, vectors in (
+            (self.values, self.vectors),
+            (self.retained, self.retained_vectors),
+        ):
+            factors = np.broadcast_to(1 - law.step_size * values, (length, len(values)))
+            powers = np.multiply.accumulate(factors)
+            # one column for every pair of a last and a first vector
+            pairs = vectors[-width:, None, :] * (vectors.T @ self.source).T
+            reached = powers @ pairs.reshape(-1, len(values)).T
+            total += float(np.sum(np.linalg.norm(reached, axis=1)))
+        size = float(np.linalg.norm(self.source, 2))
+        return law.step_size * law.spectrum.largest * total / size

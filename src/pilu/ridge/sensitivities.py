@@ -1,0 +1,84 @@
+"""Sensitivity bounds of a full-batch ridge chain   [PILU, Thm 1(i)]."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.chains.contraction import ROUNDING, contraction_between
+from pilu.chains.request import Request
+from pilu.chains.sensitivities import gaussian_norm_bound, joint_norm_bounds
+from pilu.ridge.law import RidgeLaw
+
+__all__ = ["RidgeSensitivities"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RidgeSensitivities:
+    """Sensitivity bounds of a full-batch chain.
+
+    Iterate 0 is deterministic and needs no tail; the paper's union bound over all steps is kept.
+    """
+
+    law: RidgeLaw
+
+    rounding: ClassVar[float] = ROUNDING
+
+    def terms(self, slack: float) -> dict[str, Any]:
+        """Nothing: the laws are exact."""
+        return {}
+
+    def of_each(self, rows: Request, slack: float) -> Array:
+        """Bounds for each row by itself: (n x N).
+
+        s_k = eta |x| sqrt(v_k q_k),  q_k the upper slack/N quantile of chi'^2_d(|u_k|^2 / v_k)
+        """
+        return self._of_each(rows, slack / self.law.schedule.n_steps)
+
+    def _of_each(self, rows: Request, tail: float) -> Array:
+        law = self.law
+        Z = law.coordinates(rows.X)
+        norms = np.sqrt(np.sum(np.square(rows.X), axis=1))
+        target_norms = np.sqrt(np.sum(np.square(rows.Y), axis=1))
+        u = law.residual_mean_norms(Z, rows.Y)
+        u += norms[:, None] * law.mean_errors
+        u += ROUNDING * (norms[:, None] * law.mean_norms + target_norms[:, None])
+        root_v = np.sqrt(law.residual_variances(Z)) + norms[:, None] * law.deviation_errors
+        bounds = gaussian_norm_bound(u, root_v, law.n_outputs, tail)
+        bounds *= law.step_size * norms[:, None] * (1 + ROUNDING)
+        return bounds
+
+    def of_group_sum(self, rows: Request, slack: float) -> Array:
+        """Triangle inequality over the rows of a group: (N,)   [PILU, Cor. group-unlearning]."""
+        each = self._of_each(rows, slack / (len(rows.X) * self.law.schedule.n_steps))
+        return np.asarray(np.sum(each, axis=0))
+
+    def of_group_jointly(self, rows: Request, slack: float) -> Array:
+        """The norm of the group's summed gradient, bounded as one Gaussian matrix: (N,)."""
+        law, (X, Y, _) = self.law, rows
+        Z = law.coordinates(X)
+        covariances = ((Z * variances) @ Z.T for variances in law.variance_profile.T)
+        tail = slack / law.schedule.n_steps
+        bounds = joint_norm_bounds(
+            X,
+            Y,
+            law.residual_means(Z, Y),
+            covariances,
+            law.mean_errors + ROUNDING * law.mean_norms,
+            law.deviation_errors,
+            tail,
+            ROUNDING,
+        )
+        return np.asarray(law.step_size * bounds)
+
+    def contraction(self, rows: Request, strong_convexity: str) -> float:
+        """c = max(|1 - eta m|, |1 - eta L|) of the retained problem   [PILU, Assumption 1]."""
+        law, spectrum = self.law, self.law.spectrum
+        m = spectrum.alpha
+        if strong_convexity == "retained":
+            unsure = law.statistics_error * spectrum.largest
+            m = max(m, spectrum.smallest_without(rows.X) - unsure)
+        return contraction_between(m, spectrum.largest, law.step_size)

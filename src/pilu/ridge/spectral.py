@@ -1,0 +1,119 @@
+"""The chain in the eigenbasis: any number of steps at once, equal in law to taking them.
+
+A step on A = V diag(a) V' maps each coordinate of V'theta by 1 - eta a and adds eta V'B and noise.
+After k steps with noise sigma:
+
+    theta -> decay_k theta + drift_k V'B + N(0, sigma^2 spread_k)
+    decay_k  = (1 - eta a)^k
+    drift_k  = eta sum_{j<k} (1 - eta a)^j     = (1 - (1 - eta a)^k) / a
+    spread_k = 2 eta sum_{j<k} (1 - eta a)^2j  = 2 (1 - (1 - eta a)^2k) / (a (2 - eta a))
+
+[PILU, Lemma mu-v-explicit], with 0 < eta a < 2 and the limits at a = 0.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pilu.chains.entropy import GaussianSource
+from pilu.chains.schedule import Segment
+from pilu.ridge.spectrum import Spectrum
+
+__all__ = ["decay", "decays", "draw_after", "drift", "spread"]
+
+Array = NDArray[np.float64]
+
+
+def decay(a: Array, step_size: float, k: ArrayLike) -> Array:
+    """(1 - eta a)^k."""
+    t = step_size * np.asarray(a, dtype=np.float64)
+    k = np.asarray(k, dtype=np.float64)
+    small = t < 0.5
+    with np.errstate(under="ignore"):
+        gentle = np.exp(k * np.log1p(-np.where(small, t, 0.0)))
+        steep = np.power(np.where(small, 1.0, 1.0 - t), k)
+    power: Array = np.where(small, gentle, steep)
+    return power
+
+
+def decays(a: Array, step_size: float, count: int) -> Array:
+    """(1 - eta a)^k for every k < count: (len(a) x count), within 2k rounding units of each."""
+    factor = 1.0 - step_size * np.asarray(a, dtype=np.float64)[:, None]
+    powers = np.ones((len(factor), max(count, 1)))
+    known = 1
+    with np.errstate(under="ignore"):
+        while known < count:  # twice as many at a time
+            more = min(known, count - known)
+            np.multiply(powers[:, :more], factor, out=powers[:, known : known + more])
+            factor, known = factor * factor, known + more
+    return powers[:, :count]
+
+
+def drift(a: Array, step_size: float, k: ArrayLike) -> Array:
+    """eta sum_{j<k} (1 - eta a)^j."""
+    k = np.asarray(k, dtype=np.float64)
+    a = np.asarray(a, dtype=np.float64)
+    safe = np.where(a > 0, a, 1.0)
+    return np.where(a > 0, _one_minus_power(safe, step_size, k) / safe, step_size * k)
+
+
+def spread(a: Array, step_size: float, k: ArrayLike) -> Array:
+    """2 eta sum_{j<k} (1 - eta a)^{2j}."""
+    k = np.asarray(k, dtype=np.float64)
+    a = np.asarray(a, dtype=np.float64)
+    # (1 - eta a)^2 is the same for eta a and 2 - eta a, and the smaller of them does not cancel.
+    t = np.minimum(step_size * a, 2 - step_size * a)
+    safe = np.where(t > 0, t, 1.0)
+    sums = 2 * step_size * _one_minus_power(safe, 1.0, 2 * k) / (safe * (2 - safe))
+    return np.where(t > 0, sums, 2 * step_size * k)
+
+
+def draw_after(
+    theta: Array,
+    spectrum: Spectrum,
+    step_size: float,
+    segment: Segment,
+    gaussian: GaussianSource,
+) -> Array:
+    """One draw of theta after a segment of Langevin steps from `theta` (p x d)."""
+    V = spectrum.basis
+    if spectrum.removed is not None:
+        return np.asarray(V @ _stepped(V.T @ theta, spectrum, step_size, segment, gaussian))
+    moved = V.T @ theta
+    noise = gaussian.normal(theta.shape) if segment.noise > 0 else np.zeros(theta.shape)
+    inside = V.T @ noise
+    a = spectrum.eigenvalues[:, None]
+    k = segment.steps
+    result = V @ (
+        decay(a, step_size, k) * moved
+        + drift(a, step_size, k) * spectrum.cross
+        + segment.noise * np.sqrt(spread(a, step_size, k)) * inside
+    )
+    if spectrum.has_complement:
+        # Outside the row space A is alpha and B is zero.
+        alpha = np.array(spectrum.alpha)
+        result += decay(alpha, step_size, k) * (theta - V @ moved)
+        result += segment.noise * np.sqrt(spread(alpha, step_size, k)) * (noise - V @ inside)
+    return result
+
+
+def _stepped(
+    state: Array, spectrum: Spectrum, step_size: float, segment: Segment, gaussian: GaussianSource
+) -> Array:
+    # Rows taken out couple the coordinates, so the steps are taken one by one: O(p d) each. Noise
+    # that is isotropic for theta is isotropic in the basis.
+    push = step_size * spectrum.cross
+    for _ in range(segment.steps):
+        state = state - step_size * spectrum.times(state) + push
+        if segment.noise > 0:
+            state += np.sqrt(2 * step_size) * segment.noise * gaussian.normal(state.shape)
+    return state
+
+
+def _one_minus_power(a: Array, step_size: float, k: Array) -> Array:
+    # 1 - (1 - eta a)^k without cancellation for small eta a; 1 - eta a may be zero or negative.
+    t = step_size * np.asarray(a, dtype=np.float64)
+    small = t < 0.5
+    with np.errstate(under="ignore"):
+        gentle = -np.expm1(k * np.log1p(-np.where(small, t, 0.0)))
+        steep = 1.0 - np.power(np.where(small, 0.0, 1.0 - t), k)
+    return np.where(small, gentle, steep)
