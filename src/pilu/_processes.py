@@ -4,14 +4,16 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from functools import lru_cache
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
 from joblib.externals.loky import get_reusable_executor, wrap_non_picklable_objects
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
-__all__ = ["packed", "shared_out"]
+__all__ = ["blas_threads", "packed", "shared_out"]
 
 Result = TypeVar("Result")
 
@@ -75,3 +77,16 @@ def packed(sizes: NDArray[np.intp], most: int) -> Iterator[tuple[slice, slice]]:
         last = max(first + 1, int(np.searchsorted(ends, start + most, "right")))
         yield slice(first, last), slice(start, int(ends[last - 1]))
         first = last
+
+
+def blas_threads(count: int | None) -> AbstractContextManager[Any]:
+    """Limit BLAS to so many threads; None changes nothing."""
+    if count is None:
+        return nullcontext()
+    limits: AbstractContextManager[Any] = _thread_pools().limit(limits=count, user_api="blas")
+    return limits
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    return ThreadpoolController()  # looking for the libraries takes milliseconds

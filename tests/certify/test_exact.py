@@ -146,7 +146,7 @@ def law_on(X, Y, segments):
 def test_requests_after_noiseless_ones_are_answered(row, rng):
     X, Y = rng.normal(size=(300, 136)), rng.normal(size=(300, 3))
     law = law_on(X, Y, [(6, 0.0115), (1, 0.276), (9, 287.0), (2, 0.0), (51, 0.0)])
-    request, target = Request(X[[row]], Y[[row]], np.array([row])), Target(0.1, 1e-7, 23)
+    request, target = Request(X[[row]], Y[[row]], np.array([row])), Target.of(law, 0.1, 1e-7, 23)
     answer = Exact().calibrate(law, request, target)
     assert answer.epsilon <= 0.1
     assert Exact().spend(law, request, answer.noise * 0.999, target).epsilon > 0.1

@@ -13,7 +13,7 @@ from oracles.dense import dense_laws
 from oracles.pairs import contour_delta, whitened
 from pilu import AlreadyForgotten, LangevinRidge, LangevinRidgeClassifier
 from pilu.exceptions import NoiseBelowPrecision, RowsChanged, RowsNotAttached
-from pilu.ridge import gradient
+from pilu.ridge import problem as ridge_problem
 
 
 def small_model(**options):
@@ -228,16 +228,16 @@ def test_interrupt_between_steps_leaves_the_model_as_it_was(method, monkeypatch)
     model.unlearn(0)
     before = snapshot(model)
     taken = 0
-    step = gradient.langevin_step
+    gradient = ridge_problem.gradient_on_rows
 
     def interrupted(*arguments):
         nonlocal taken
         taken += 1
         if taken == 5:
             raise KeyboardInterrupt
-        return step(*arguments)
+        return gradient(*arguments)
 
-    monkeypatch.setattr(gradient, "langevin_step", interrupted)
+    monkeypatch.setattr(ridge_problem, "gradient_on_rows", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.unlearn([3, 4], method=method)
     assert taken == 5

@@ -14,8 +14,7 @@ from losses.plain import CASES, FORMS, THRESHOLD, model_for, problem_for
 from oracles.high_precision import delta_from_mu_mp, epsilon_from_mu_mp, mu_from_epsilon_mp
 from oracles.qp import closed_form_mu, minmax_mu, solve_qp
 from pilu import Certificate, CertificateMismatch, LangevinHuber, LangevinLogistic
-from pilu.certify import floor as floor_module
-from pilu.certify import theorem as theorem_module
+from pilu.certify.accountant import Target
 from pilu.certify.scope import scope_of_redraw
 from pilu.chains.request import Request
 from pilu.exceptions import AlreadyForgotten, RowsChanged, RowsNotAttached
@@ -246,8 +245,7 @@ def test_rows_at_the_floor_are_quoted_alike_alone_and_together(name, monkeypatch
     model = fitted(name)
     before = model.quote(**REQUEST)
     floor = float(np.median(before.noise))  # as if so much were lost in rounding
-    for module in (theorem_module, floor_module):
-        monkeypatch.setattr(module, "noise_floor", lambda law, n_steps: floor)
+    monkeypatch.setattr(Target, "of", lambda law, *asked: Target(*asked, floor))
     every, alone = model.quote(**REQUEST), model.quote([[i] for i in range(24)], **REQUEST)
     raised = (before.noise > 0) & (before.noise < floor)
     assert raised.sum() > 5
@@ -334,12 +332,12 @@ def test_pickles_hold_neither_rows_nor_auxiliary_means(b, copied):
     if copied:
         model = copy.deepcopy(model)
     expected = model.quote(**REQUEST)
-    means = model.fitted_.law._found.means
+    means = model.fitted_.law._simulated.means
     blob = pickle.dumps(model)
     for held in (X[3], means[3], means[:, 0], means, expected.noise):
         assert blob_of(held) not in blob
     loaded = pickle.loads(blob)
-    assert "_concentrated_law" not in loaded.fitted_.__dict__
+    assert "_kept_law" not in loaded.fitted_.chain.__dict__
     with pytest.raises(RowsNotAttached, match="attach"):
         loaded.quote([3])
     with pytest.raises(RowsNotAttached, match="attach"):
@@ -356,11 +354,11 @@ def test_forgetting_drops_the_means_and_takes_other_runs():
     forget(model, 3)
     after = model.fitted_.law
     assert after is not before
-    assert "_found" not in after.__dict__
+    assert "_simulated" not in after.__dict__
     assert not after.problem.source.digests[3].any()
     rows = np.arange(4, 8)
     assert (after.mean_statistics(rows, STEPS) != before.mean_statistics(rows, STEPS))[:, 1:].all()
-    assert not after._found.means[3].any()
+    assert not after._simulated.means[3].any()
 
 
 @pytest.mark.parametrize("seed", [None, 3])

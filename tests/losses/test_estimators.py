@@ -230,7 +230,7 @@ def test_single_precision_rows():
 @pytest.mark.parametrize("base", [SmoothClassifier, SmoothRegressor])
 def test_a_loss_has_to_be_given(base):
     X, y, _ = problem_for("logistic")
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(TypeError, match="make_loss"):
         base(**OPTIONS).fit(X, y)
 
 

@@ -10,17 +10,19 @@ import pytest
 from conftest import with_ones
 from losses.plain import CASES, FORMS, problem_for
 from pilu.data.rows import RowSource
-from pilu.losses import Huber, Logistic, Loss, Softmax, Squared, problem
+from pilu.losses import Huber, Logistic, Loss, Softmax, Squared, objective
+from pilu.losses.iterates import AuxiliaryRuns
 from pilu.losses.loss import _Residual
 from pilu.losses.probe import probe
 from pilu.losses.problem import SmoothProblem
 
 ALPHA = 0.7
+RUNS = AuxiliaryRuns(4, (1,), private=False)
 
 
 def smooth_problem(X, Y, loss, batch_size=None, fit_intercept=True):
     source = RowSource.of(X, Y, fit_intercept=fit_intercept)
-    return SmoothProblem.fit(source, ALPHA, Y.shape[1], batch_size or len(X), loss)
+    return SmoothProblem.fit(source, ALPHA, Y.shape[1], batch_size or len(X), loss, RUNS)
 
 
 def by_loop(X, Y, rows, gradient, theta):
@@ -56,7 +58,7 @@ def test_gradients_of_one_run_and_of_many(name, fit_intercept, b, rng):
 def test_forgotten_rows_do_not_matter_whatever_they_hold(gone, b, block, rng, monkeypatch):
     """Few gaps are read run by run and many are copied together; small blocks split both."""
     if block is not None:
-        monkeypatch.setattr(problem, "_BLOCK_BYTES", block)
+        monkeypatch.setattr(objective, "_BLOCK_BYTES", block)
     X, Y = rng.normal(size=(300, 4)), rng.choice([-1.0, 1.0], size=(300, 1))
     gone, seen = list(gone), []
     smooth = smooth_problem(X, Y, Logistic(), b)
@@ -354,7 +356,7 @@ def test_a_loss_that_does_not_fit_its_targets_is_refused(loss, targets, complain
     Y = np.array(targets)
     source = RowSource.of(np.ones((len(Y), 3)), Y, fit_intercept=True)
     with pytest.raises(ValueError, match=complaint):
-        SmoothProblem.fit(source, 1.0, Y.shape[1], len(Y), loss)
+        SmoothProblem.fit(source, 1.0, Y.shape[1], len(Y), loss, RUNS)
 
 
 @pytest.mark.parametrize(
@@ -391,9 +393,9 @@ def test_scores_are_left_alone_by_whoever_looks(rng):
 def test_a_coarser_curvature_stays_a_bound(share, rng):
     """Contraction is the same up to 1/L; beyond, L is at most an eighth of an octave larger."""
     source = RowSource.of(rng.normal(size=(20, 3)), np.ones((20, 1)), fit_intercept=False)
-    exact = SmoothProblem.fit(source, 0.5, 1, 20, Logistic())
+    exact = SmoothProblem.fit(source, 0.5, 1, 20, Logistic(), RUNS)
     step = share / exact.largest
-    coarse = exact.rounded_for(step)
+    coarse = exact.for_steps(step)
     assert coarse.largest >= exact.largest * (1 - 1e-15)
     assert step * coarse.largest < 2
     if share <= 1.0:

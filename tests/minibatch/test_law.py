@@ -38,7 +38,7 @@ def test_residual_laws(b, gone, way, small, monkeypatch):
     law, whole, (means, covariances) = cyclic(X, Y, b, gone=gone)
     if way == "forwards":
         monkeypatch.setattr(MinibatchLaw, "_variances_backwards", None)
-        monkeypatch.setattr("pilu.minibatch.law._FORWARDS_FROM", 0.0)
+        monkeypatch.setattr("pilu.minibatch.iterates._FORWARDS_FROM", 0.0)
     rows = np.array([0, 4, 13, 14, 29])
     seen = []
     for visit in law.residual_laws(rows):

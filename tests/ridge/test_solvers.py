@@ -6,7 +6,6 @@ from mpmath import mp, mpf
 from scipy import stats
 
 from oracles.dense import dense_laws
-from pilu.chains.chain import SOLVERS
 from pilu.chains.entropy import SeededGaussian, SystemGaussian
 from pilu.chains.schedule import Segment
 from pilu.data.rows import RowSource
@@ -14,6 +13,12 @@ from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectral import decay, drift, spread
 
 RUNS = 3000
+SOLVERS = ("spectral", "gradient")
+
+
+def walked(problem, solver, *arguments):
+    problem.solver = solver
+    return problem.walk(*arguments)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 7, 400])
@@ -64,7 +69,7 @@ def test_solver_draws_from_the_dense_law(solver, step_share, problem, rng):
     segment = Segment(9, 0.4)
     gaussian = SystemGaussian() if solver == "spectral" else SeededGaussian(3, 0)
     draws = np.array(
-        [SOLVERS[solver](start, ridge, step_size, segment, gaussian) for _ in range(RUNS)]
+        [walked(ridge, solver, start, step_size, segment, 0, gaussian) for _ in range(RUNS)]
     )
     means, covariances = dense_laws(X, Y, 0.2, step_size, [segment], start)
     mean, cov = means[-1], covariances[-1]
@@ -86,6 +91,6 @@ def test_without_noise_both_solvers_agree_exactly(problem, rng):
     start, segment = rng.normal(size=(X.shape[1], 2)), Segment(25, 0.0)
     step_size = 1.0 / largest(X)
     spectral, gradient = (
-        SOLVERS[s](start, ridge, step_size, segment, SystemGaussian()) for s in SOLVERS
+        walked(ridge, s, start, step_size, segment, 0, SystemGaussian()) for s in SOLVERS
     )
     np.testing.assert_allclose(spectral, gradient, rtol=1e-11, atol=1e-12)

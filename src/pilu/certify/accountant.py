@@ -1,9 +1,10 @@
-"""What every accountant takes and gives, so that the next one is one file.
+"""What every accountant takes and returns, so that the next one is one file.
 
-An accountant sees a law and the rows of a request, never the realised parameters, and answers with
-a `Calibration`: the noise, the epsilon it certifies, and the evidence that recomputes it.
+An accountant sees a law and the rows of a request, never the realised parameters. It answers with
+a `Calibration`: the noise, the epsilon that it certifies, and the evidence that recomputes it.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -12,24 +13,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.accounting.curves import Curve
+from pilu.certify.certificate import Certificate
+from pilu.chains.law import Law
 from pilu.chains.request import Request
-from pilu.losses.law import SmoothLaw
-from pilu.minibatch.law import MinibatchLaw
-from pilu.ridge.law import RidgeLaw
 
 __all__ = ["Accountant", "Calibration", "Law", "Progress", "Target"]
 
 Array = NDArray[np.float64]
-Law = RidgeLaw | MinibatchLaw | SmoothLaw  # ridge in a full batch, in mini-batches; others
-Progress = Callable[[int], object]  # told how many more rows are done
+Progress = Callable[[int], object]  # called with the number of requests that were done since
+
+VISIBLE_ULPS = 2.0**12  # rounding units of the parameters that one step's noise must span
 
 
 class Target(NamedTuple):
-    """What is asked for: (epsilon, delta) after n_unlearn_steps."""
+    """What is asked for: (epsilon, delta) after n_unlearn_steps.
+
+    `floor` is the least noise worth adding. Below it the rounding of the parameters would hide the
+    noise. More noise is never less private, so a smaller calibrated noise is raised to the floor.
+    """
 
     epsilon: float
     delta: float
     n_unlearn_steps: int
+    floor: float
+
+    @classmethod
+    def of(cls, law: Law, epsilon: float, delta: float, n_unlearn_steps: int) -> "Target":
+        """The target for requests under a law.
+
+        The floor is taken from the law, not from realised parameters, and is the same for all rows.
+        It is a power of two: how large parameters may become has few digits that matter.
+        """
+        size = law.largest_size(n_unlearn_steps)
+        exact = VISIBLE_ULPS * 2.0**-52 * size / math.sqrt(2 * law.step_size)
+        floor = 2.0 ** math.ceil(math.log2(exact)) if exact > 0 else 0.0
+        return cls(epsilon, delta, n_unlearn_steps, floor)
+
+    def raised(self, noise: float) -> float:
+        """None at all, or no less than the floor."""
+        return max(noise, self.floor) if noise > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -39,7 +61,7 @@ class Calibration:
     noise: float
     epsilon: float
     delta: float
-    mu: float | None  # of mu-GDP, where the accountant speaks of it
+    mu: float | None  # of mu-GDP, for accountants that use it
     both_directions: bool  # whether (epsilon, delta) holds with the two runs exchanged
     slack: float  # probability set aside for the event in which mu-GDP is not claimed
     curve: Curve  # in the direction of Definition 1, as the evidence recomputes it
@@ -50,17 +72,20 @@ class Calibration:
 
 
 class Accountant(Protocol):
-    """A way to certify. Implementations are frozen records of their options."""
+    """A way to certify. Implementations are frozen records of their options.
 
-    # Whether a law will do whose basis has rows taken out of it; else it is handed an eigenbasis.
+    Every noise that they return is zero or at least `target.floor`.
+    """
+
+    # Whether it takes a law whose basis has rows taken out of it; else it gets an eigenbasis.
     takes_corrections: ClassVar[bool]
 
     def describe(self) -> dict[str, Any]:
-        """Name and options, as they stand in a certificate."""
+        """Name and options, as they are in a certificate."""
         ...
 
     def prepare(self, law: Law, rows: NDArray[np.intp]) -> None:
-        """Told which rows requests will be about, in turn: what they share is done once."""
+        """Do once what requests about these rows share."""
         ...
 
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
@@ -70,9 +95,19 @@ class Accountant(Protocol):
     def calibrate_each(
         self, law: Law, blocks: Iterable[Request], target: Target, progress: Progress
     ) -> tuple[Array, Array]:
-        """Noise, none or no less than the floor, and epsilon of every row as a request."""
+        """Noise and epsilon of every row as a request by itself."""
         ...
 
     def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies, whether or not it meets the target's epsilon."""
+        ...
+
+    @staticmethod
+    def check(certificate: Certificate) -> None:
+        """Raise `CertificateMismatch` unless options and numbers fit together."""
+        ...
+
+    @staticmethod
+    def recompute(certificate: Certificate) -> tuple[float, Curve]:
+        """Epsilon and the privacy curve of a certificate, from its evidence alone."""
         ...

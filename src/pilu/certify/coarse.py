@@ -11,14 +11,12 @@ from typing import Any
 from pilu._digits import up_to_grid
 from pilu.accounting.coarse import CoarseCurve, decade_up
 from pilu.accounting.curves import GaussianCurve
+from pilu.accounting.noise_search import mu_of
 from pilu.certify.accountant import Calibration, Law, Target
 from pilu.certify.exact import Exact
-from pilu.certify.floor import noise_floor
-from pilu.certify.noise_search import mu_of
 from pilu.certify.theorem import Theorem
 from pilu.chains.comparison import Comparison
 from pilu.chains.request import Request
-from pilu.losses.law import SmoothLaw
 
 __all__ = ["CoarseExact", "CoarseTheorem", "coarse_accountant"]
 
@@ -34,28 +32,22 @@ class CoarseExact(Exact):
         """Name and options, as they stand in a certificate."""
         return {**super().describe(), "coarse": True}
 
-    def _calibrate(self, difference: Comparison, target: Target, floor: float) -> Calibration:
-        least = super()._calibrate(difference, target, floor).noise
-        return self._stated(difference, least, target, floor)
-
-    def _stated(
-        self, difference: Comparison, noise: float, target: Target, floor: float
-    ) -> Calibration:
-        """The least noise on the grid, from `noise` on, that meets the target."""
+    def _calibrate(self, comparison: Comparison, target: Target) -> Calibration:
+        noise = super()._calibrate(comparison, target).noise
         aim = math.log(target.delta) - 1e-13
-        for _ in range(_TRIES):
-            noise = _coarse(noise, floor)
+        for _ in range(_TRIES):  # up the grid until the target is met
+            noise = _coarse(noise, target)
             try:
-                enclosure = difference.enclosure(noise, target.n_unlearn_steps)
-                curve = self._curve(enclosure, difference.law.n_outputs, target)
+                enclosure = comparison.enclosure(noise, target.n_unlearn_steps)
+                curve = self._curve(enclosure, comparison.law.n_outputs, target)
                 if curve.log_delta(target.epsilon, aim) <= aim:
                     break
             except ArithmeticError:  # so little noise that rounding hides the laws
                 pass
-            noise = max(noise * (1 + 1e-6), floor)  # the next one
+            noise = max(noise * (1 + 1e-6), target.floor)  # the next one
         else:
             raise ArithmeticError("no noise on the grid was found to suffice; please report this.")
-        answer = self._calibration(difference, enclosure, curve, noise, target.epsilon, target)
+        answer = self._calibration(comparison, enclosure, curve, noise, target.epsilon, target)
         errors = {name: decade_up(error) for name, error in answer.numerical_error.items()}
         ladder = CoarseCurve(answer.curve, mu_of(target.epsilon, target.delta))
         return replace(answer, curve=ladder, numerical_error=errors)
@@ -72,13 +64,12 @@ class CoarseTheorem(Theorem):
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
         """The least noise on the grid that certifies the target for one request."""
         bound, mu = self._bound(law, request, target), self._target_mu(target)
-        floor = noise_floor(law, target.n_unlearn_steps)
-        noise = _coarse(self._least_noise(law, bound, target), floor)
-        found = self._calibration(law, bound, noise, target)
-        if found.mu is None or found.mu > mu:
+        noise = _coarse(self._least_noise(law, bound, target), target)
+        answer = self._calibration(law, bound, noise, target)
+        if answer.mu is None or answer.mu > mu:
             raise ArithmeticError("noise on the grid misses its target; please report this.")
         return replace(
-            found,
+            answer,
             epsilon=target.epsilon,
             mu=mu,
             curve=GaussianCurve(mu, self._slack(target)),
@@ -88,8 +79,8 @@ class CoarseTheorem(Theorem):
 
 def coarse_accountant(law: Law) -> CoarseExact | CoarseTheorem:
     """Exact where the iterates are Gaussian."""
-    return CoarseTheorem() if isinstance(law, SmoothLaw) else CoarseExact()
+    return CoarseExact() if law.is_gaussian else CoarseTheorem()
 
 
-def _coarse(noise: float, floor: float) -> float:
-    return up_to_grid(max(noise, floor), _PER_OCTAVE) if noise > 0 else 0.0
+def _coarse(noise: float, target: Target) -> float:
+    return up_to_grid(target.raised(noise), _PER_OCTAVE) if noise > 0 else 0.0

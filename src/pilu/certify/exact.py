@@ -7,34 +7,29 @@ is paid for in epsilon (`accounting.curves`).
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
-from pilu._checks import check_choice, complaint
-from pilu._processes import packed, shared_out
-from pilu.accounting.curves import PrivacyCurve, closeness
+from pilu._checks import check_choice
+from pilu._processes import blas_threads, packed, shared_out
+from pilu.accounting.coarse import CoarseCurve
+from pilu.accounting.curves import Curve, PrivacyCurve, closeness
 from pilu.accounting.gaussians import GaussianPair
+from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, mu_of
 from pilu.certify.accountant import Calibration, Law, Progress, Target
-from pilu.certify.floor import noise_floor
-from pilu.certify.noise_search import LARGEST_LOG_NOISE, NoiseSearch, mu_of
+from pilu.certify.certificate import Certificate
+from pilu.certify.checks import TOLERANCE, require
 from pilu.chains.comparison import Comparison
 from pilu.chains.difference import Enclosure
 from pilu.chains.request import Request
-from pilu.losses.law import SmoothLaw
-from pilu.minibatch.difference import MinibatchDifference
-from pilu.minibatch.law import MinibatchLaw
-from pilu.ridge.law import RidgeLaw
-from pilu.ridge.proven import ProvenDifference
 
-__all__ = ["Exact"]
+__all__ = ["Exact", "curve_of"]
 
 Array = NDArray[np.float64]
 
@@ -78,117 +73,96 @@ class Exact:
         self, law: Law, request: Request, targets: Sequence[Target]
     ) -> list[Calibration]:
         """The same for several targets, which share all that depends on the rows alone."""
-        law = _gaussian(law)
-        with _threads_for(law):
-            difference = _difference(law, request)
-            return [
-                self._calibrate(difference, target, noise_floor(law, target.n_unlearn_steps))
-                for target in targets
-            ]
+        with blas_threads(law.blas_threads):
+            comparison = law.comparison(request)
+            return [self._calibrate(comparison, target) for target in targets]
 
     def calibrate_each(
         self, law: Law, blocks: Iterable[Request], target: Target, progress: Progress
     ) -> tuple[Array, Array]:
-        """Noise and certified epsilon of every row of the blocks as a request by itself.
-
-        On mini-batches, where each takes all cores, they come one after the other.
-        """
-        law = _gaussian(law)
-        if isinstance(law, MinibatchLaw):
-            return self._calibrate_in_turn(law, blocks, target, progress)
+        """Noise and certified epsilon of every row of the blocks as a request by itself."""
         ones = ((block, np.ones(len(block.X), dtype=np.intp)) for block in blocks)
         return self.calibrate_groups(law, ones, target, progress)
 
     def calibrate_groups(
         self,
-        law: RidgeLaw,
+        law: Law,
         blocks: Iterable[tuple[Request, NDArray[np.intp]]],
         target: Target,
         progress: Progress,
     ) -> tuple[Array, Array]:
         """Noise and certified epsilon of groups of rows, each a request.
 
-        A block comes with the sizes of its groups, which stand in it one after the other. They go
-        to as many processes as `joblib.parallel_config` allows, in small pieces.
+        A block comes with the sizes of its groups, one after the other. Where the law is portable,
+        small pieces go to as many processes as `joblib.parallel_config` allows.
         """
-        floor = noise_floor(law, target.n_unlearn_steps)
-        calibrate = partial(self._calibrate_piece, law.without_basis(), target, floor)
+        portable = law.portable()
+        calibrate = partial(self._calibrate_piece, portable or law, target)
 
         def pieces() -> Iterator[tuple[Any, ...]]:
             for block, sizes in blocks:
-                with _one_thread():  # the other cores are with the pieces
-                    Z = law.coordinates(block.X)
-                for groups, rows in packed(sizes, _PIECE):
-                    yield Z[rows], block.Y[rows], sizes[groups]
+                with blas_threads(law.blas_threads):  # the other cores work on pieces
+                    block = block._replace(X=law.coordinates(block.X))
+                for groups, rows in packed(sizes, _PIECE if portable is not None else 1):
+                    yield Request(block.X[rows], block.Y[rows], block.rows[rows]), sizes[groups]
 
-        found = []
-        for piece in shared_out(calibrate, pieces(), effective_n_jobs(None)):
-            found.append(piece)
+        answers, n_jobs = [], effective_n_jobs(None) if portable is not None else 1
+        for piece in shared_out(calibrate, pieces(), n_jobs):
+            answers.append(piece)
             progress(len(piece))
-        noise, epsilon = np.concatenate(found).T
-        return noise, epsilon
-
-    def _calibrate_in_turn(
-        self, law: MinibatchLaw, blocks: Iterable[Request], target: Target, progress: Progress
-    ) -> tuple[Array, Array]:
-        found = []
-        for block in blocks:
-            for i in range(len(block.X)):
-                row = Request(block.X[[i]], block.Y[[i]], block.rows[[i]])
-                answer = self.calibrate(law, row, target)
-                found.append((answer.noise, answer.epsilon))
-                progress(1)
-        noise, epsilon = np.array(found).T
+        noise, epsilon = np.concatenate(answers).T
         return noise, epsilon
 
     def _calibrate_piece(
-        self,
-        law: RidgeLaw,
-        target: Target,
-        floor: float,
-        Z: Array,
-        Y: Array,
-        sizes: NDArray[np.intp],
+        self, law: Law, target: Target, block: Request, sizes: NDArray[np.intp]
     ) -> Array:
-        found, spaces, ends = [], [0, 0], np.cumsum(sizes)
-        with _one_thread():
+        answers, spaces, ends = [], [0, 0], np.cumsum(sizes)
+        with blas_threads(law.blas_threads):
             for end, size in zip(ends.tolist(), sizes.tolist(), strict=True):
+                group = slice(end - size, end)
+                request = Request(block.X[group], block.Y[group], block.rows[group])
                 # The next row most likely needs as large a space as the last two did.
-                likely, group = min(spaces[-2:]) if size == 1 else 0, slice(end - size, end)
-                difference = ProvenDifference(law, Z[group], Y[group], at_least=likely)
-                answer = self._calibrate(difference, target, floor)
-                spaces.append(difference.size if size == 1 else 0)
-                found.append((answer.noise, answer.epsilon))
-        return np.array(found)
+                comparison = law.comparison(request, min(spaces[-2:]) if size == 1 else 0)
+                answer = self._calibrate(comparison, target)
+                spaces.append(comparison.size if size == 1 else 0)
+                answers.append((answer.noise, answer.epsilon))
+        return np.array(answers)
 
     def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies."""
-        with _threads_for(law):
-            return self._spend(_difference(_gaussian(law), request), noise, target)
+        with blas_threads(law.blas_threads):
+            return self._spend(law.comparison(request), noise, target)
 
-    def _spend(self, difference: Comparison, noise: float, target: Target) -> Calibration:
-        enclosure = difference.enclosure(noise, target.n_unlearn_steps)
+    def _spend(self, comparison: Comparison, noise: float, target: Target) -> Calibration:
+        enclosure = comparison.enclosure(noise, target.n_unlearn_steps)
         # What is set aside for e0 depends on the epsilon that it should serve.
         for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
-            curve = self._curve(enclosure, difference.law.n_outputs, target, reach)
+            curve = self._curve(enclosure, comparison.law.n_outputs, target, reach)
             epsilon = curve.epsilon(target.delta)
             if epsilon <= reach:
                 break
         if epsilon < reach:
-            tighter = self._curve(enclosure, difference.law.n_outputs, target, epsilon)
+            tighter = self._curve(enclosure, comparison.law.n_outputs, target, epsilon)
             if (less := tighter.epsilon(target.delta)) < epsilon:
                 curve, epsilon = tighter, less
-        return self._calibration(difference, enclosure, curve, noise, epsilon, target)
+        return self._calibration(comparison, enclosure, curve, noise, epsilon, target)
 
-    def _calibrate(self, difference: Comparison, target: Target, floor: float) -> Calibration:
-        guess = difference.likely_log_noise(
-            mu_of(target.epsilon, target.delta), target.n_unlearn_steps
-        )
+    def _calibrate(self, comparison: Comparison, target: Target) -> Calibration:
+        epsilon, delta, K, floor = target
+        guess = comparison.likely_log_noise(mu_of(epsilon, delta), K)
         for series in (True, False):
-            search = NoiseSearch(difference, target, self.direction, series=series)
+            search = NoiseSearch(
+                comparison,
+                comparison.law.n_outputs,
+                K,
+                epsilon,
+                delta,
+                both=self.direction == "both",
+                series=series,
+            )
             noise = math.exp(search.log_noise(guess, math.log(floor)))
-            noise = max(noise, floor) if noise > 0 else noise  # exp(log(floor)) may be less
-            answer, reached = self._checked(difference, target, noise, floor, search.steepness)
+            noise = target.raised(noise)  # exp(log(floor)) may be less
+            answer, reached = self._checked(comparison, target, noise, search.steepness)
             # A noise that is far too large was found by a series that does not hold.
             unused = math.log(target.delta) - reached
             if answer.noise <= floor or unused <= _WIDE_OF_THE_MARK:
@@ -196,24 +170,24 @@ class Exact:
         if answer.noise > floor and _LOOSE < unused / search.steepness < 1.0:
             # Where delta falls slowly the margin of the search is much noise: most is taken back.
             less = answer.noise * (1 - 0.95 * unused / search.steepness)
-            tighter, _ = self._checked(difference, target, less, floor, search.steepness)
+            tighter, _ = self._checked(comparison, target, less, search.steepness)
             answer = tighter if tighter.noise < answer.noise else answer
         return answer
 
     def _checked(
         self,
-        difference: Comparison,
+        comparison: Comparison,
         target: Target,
         noise: float,
-        floor: float,
         steepness: float,
     ) -> tuple[Calibration, float]:
         """The least noise from `noise` on that certifies the target, all errors included."""
-        K, aim, step = target.n_unlearn_steps, math.log(target.delta), 1e-10
+        K, floor = target.n_unlearn_steps, target.floor
+        aim, step = math.log(target.delta), 1e-10
         while noise < _LARGEST_NOISE:
             try:
-                enclosure = difference.enclosure(noise, K)
-                curve = self._curve(enclosure, difference.law.n_outputs, target)
+                enclosure = comparison.enclosure(noise, K)
+                curve = self._curve(enclosure, comparison.law.n_outputs, target)
                 reached = curve.log_delta(target.epsilon, aim)
             except ArithmeticError:  # so little noise that rounding hides the laws
                 noise = max(2 * noise, floor)
@@ -221,8 +195,8 @@ class Exact:
             if reached <= aim:
                 tight = reached >= aim - 1e-6  # then the target is the least epsilon, to rounding
                 epsilon = target.epsilon if tight else curve.epsilon(target.delta)
-                found = self._calibration(difference, enclosure, curve, noise, epsilon, target)
-                return found, reached
+                answer = self._calibration(comparison, enclosure, curve, noise, epsilon, target)
+                return answer, reached
             # The search saw neither the projection's error nor the merging: step over them.
             step = min(max(2 * step, 1.1 * (reached - aim) / steepness), 1.0)
             noise = noise * (1 + step) if noise > 0 else floor
@@ -249,7 +223,7 @@ class Exact:
 
     def _calibration(
         self,
-        difference: Comparison,
+        comparison: Comparison,
         enclosure: Enclosure,
         curve: PrivacyCurve,
         noise: float,
@@ -265,7 +239,7 @@ class Exact:
             both_directions=curve.both,
             slack=0.0,
             curve=curve.forward(),
-            checks={"dense": difference.is_dense},
+            checks={"dense": comparison.is_dense},
             evidence={
                 "directions": np.column_stack(
                     [pair.excesses, pair.squared_shifts, pair.counts]
@@ -280,34 +254,35 @@ class Exact:
             },
         )
 
+    @staticmethod
+    def check(certificate: Certificate) -> None:
+        """The exact accountant states no mu."""
+        require(certificate.mu is None, "mu is stated, and the exact accountant has none")
 
-def _gaussian(law: Law) -> RidgeLaw | MinibatchLaw:
-    if isinstance(law, SmoothLaw):
-        raise complaint(
-            "accountant",
-            f"'theorem' for the {law.problem.loss.name} loss",
-            "exact",
-            "The iterates are Gaussian for ridge only.",
-        )
-    return law
-
-
-def _difference(law: RidgeLaw | MinibatchLaw, request: Request) -> Comparison:
-    if isinstance(law, MinibatchLaw):
-        return MinibatchDifference(law, request.rows, request.X, request.Y)
-    return ProvenDifference(law, law.coordinates(request.X), request.Y)
-
-
-def _threads_for(law: Law) -> AbstractContextManager[Any]:
-    return nullcontext() if isinstance(law, MinibatchLaw) else _one_thread()
-
-
-def _one_thread() -> AbstractContextManager[Any]:
-    # Matrices of a few dozen rows: a second BLAS thread only costs.
-    limits: AbstractContextManager[Any] = _thread_pools().limit(limits=1, user_api="blas")
-    return limits
+    @staticmethod
+    def recompute(certificate: Certificate) -> tuple[float, Curve]:
+        """Epsilon and the curve from the principal directions that the evidence lists."""
+        c, evidence = certificate, certificate.evidence or {}
+        curve = curve_of(evidence, both=c.accountant["direction"] == "both")
+        recomputed = curve.epsilon(c.delta)
+        forward: Curve = curve.forward()
+        if c.accountant.get("coarse") is True:  # the epsilon asked for is stated, reached or less
+            close = c.epsilon == c.epsilon_target
+            forward = CoarseCurve(forward, mu_of(c.epsilon_target, c.delta))
+        else:
+            # A calibrated noise certifies the target itself, a hair above the least epsilon.
+            close = c.epsilon <= recomputed * (1 + 1e-5) + 1e-9
+        close = close and recomputed <= c.epsilon * (1 + TOLERANCE) + 1e-12
+        return (c.epsilon if close else recomputed), forward
 
 
-@cache
-def _thread_pools() -> ThreadpoolController:
-    return ThreadpoolController()  # looking for the libraries takes milliseconds
+def curve_of(evidence: Mapping[str, Any], *, both: bool = False) -> PrivacyCurve:
+    """The privacy curve that the exact accountant's evidence describes."""
+    numbers = np.array(evidence["directions"], dtype=np.float64)
+    log_tail, error = evidence["log_tail"], float(evidence["epsilon_error"])
+    require(
+        numbers.ndim == 2 and numbers.shape[1] == 3 and 0 <= error < math.inf,
+        "the evidence is out of range",
+    )
+    tail = -math.inf if log_tail is None else float(log_tail)
+    return PrivacyCurve(GaussianPair(*numbers.T), both, error, tail)

@@ -11,8 +11,7 @@ from pilu.accounting.coarse import two_digits_up
 from pilu.accounting.composition import Spent
 from pilu.certify.accountant import Accountant, Calibration, Target
 from pilu.certify.certificate import SCHEMA, Certificate, hash_of_parameters, library_versions
-from pilu.certify.scope import FACTS_OF_BATCHES, scope_of_langevin, scope_of_redraw
-from pilu.chains.batches import BatchedProblem
+from pilu.certify.scope import scope_of_langevin, scope_of_redraw
 from pilu.chains.chain import Chain
 
 __all__ = ["certify_langevin", "certify_redraw"]
@@ -31,8 +30,10 @@ def certify_langevin(
 ) -> tuple[Certificate, Spent]:
     """The certificate of a chain that has just forgotten `rows`, and the new running total."""
     c = calibration
+    if 0.0 < c.noise < target.floor:
+        raise ArithmeticError("the accountant's noise is below the floor; please report this.")
     total = prior.after(epsilon=c.epsilon, delta=c.delta, curve=c.curve)
-    batches = _facts_of_batches(chain, rows, target.n_unlearn_steps)
+    problem, K = chain.problem, target.n_unlearn_steps
     certificate = Certificate(
         schema=SCHEMA,
         method="langevin",
@@ -41,9 +42,9 @@ def certify_langevin(
         epsilon_target=target.epsilon,
         delta=c.delta,
         noise=c.noise,
-        n_unlearn_steps=target.n_unlearn_steps,
+        n_unlearn_steps=K,
         schedule=_plain_schedule(chain),
-        batch_size=_batch_size(chain),
+        batch_size=chain.problem.minibatch_size,
         rows=tuple(int(r) for r in rows),
         total_epsilon=total.epsilon,
         total_delta=total.delta,
@@ -62,7 +63,7 @@ def certify_langevin(
             slack=c.slack,
             both_directions=c.both_directions,
         ),
-        checks={**c.checks, **batches},
+        checks={**c.checks, **problem.batch_facts(rows, chain.schedule.n_steps, K)},
         evidence=None,
         evidence_sha256="",
         versions=dict(library_versions()),
@@ -86,7 +87,7 @@ def certify_redraw(
         noise=0.0,
         n_unlearn_steps=0,
         schedule=_plain_schedule(chain),
-        batch_size=_batch_size(chain),
+        batch_size=chain.problem.minibatch_size,
         rows=tuple(int(r) for r in rows),
         total_epsilon=0.0,
         total_delta=0.0,
@@ -112,36 +113,6 @@ def _nonce(chain: Chain) -> dict[str, str]:
 def _hash_of_parameters(chain: Chain) -> str:
     key = chain.problem.source.key if chain.private else None
     return hash_of_parameters(chain.theta, key)
-
-
-def _batches(chain: Chain) -> BatchedProblem | None:
-    """The problem, where a step takes some of its rows."""
-    problem = chain.problem
-    if isinstance(problem, BatchedProblem) and problem.n_batches > 1:
-        return problem
-    return None
-
-
-def _batch_size(chain: Chain) -> int | None:
-    problem = _batches(chain)
-    return None if problem is None else problem.batch_size
-
-
-def _facts_of_batches(
-    chain: Chain, rows: NDArray[np.intp], n_unlearn_steps: int
-) -> dict[str, bool]:
-    """FACTS_OF_BATCHES; nothing for a full batch."""
-    problem, N = _batches(chain), chain.schedule.n_steps
-    if problem is None:
-        return {}
-    batches, M = problem.batch_of(rows), problem.n_batches
-    since = (batches - (N - n_unlearn_steps)) % M  # steps until each has its turn again
-    facts = (
-        bool(np.any(batches < N - n_unlearn_steps)),
-        bool(np.all(since < n_unlearn_steps)),
-        bool(np.min(problem.batch_sizes) == 0),
-    )
-    return dict(zip(FACTS_OF_BATCHES, facts, strict=True))
 
 
 def _plain_schedule(chain: Chain) -> tuple[tuple[int, float], ...]:

@@ -3,25 +3,31 @@
 from typing import Any
 
 from pilu._checks import complaint
-from pilu.certify.accountant import Accountant
+from pilu.certify.accountant import Accountant, Law
 from pilu.certify.exact import Exact
 from pilu.certify.theorem import Theorem
 
-__all__ = ["resolve_accountant", "usual_options"]
+__all__ = ["ACCOUNTANTS", "default_options", "resolve_accountant", "usual_accountant"]
 
-_BY_NAME: dict[str, Accountant] = {"exact": Exact(), "theorem": Theorem()}
+# A new accountant is one file and one line here: `verify` looks it up by the same name.
+ACCOUNTANTS: dict[str, Accountant] = {"exact": Exact(), "theorem": Theorem()}
 
 
-def usual_options(name: str) -> dict[str, Any]:
-    """What the accountant of this name describes by default; nothing for one from elsewhere."""
-    return _BY_NAME[name].describe() if name in _BY_NAME else {}
+def default_options(name: str) -> dict[str, Any]:
+    """What the accountant of this name describes by default; nothing for an unknown one."""
+    return ACCOUNTANTS[name].describe() if name in ACCOUNTANTS else {}
+
+
+def usual_accountant(law: Law) -> Accountant:
+    """Exact where the iterates are Gaussian, else the theorem."""
+    return ACCOUNTANTS["exact" if law.is_gaussian else "theorem"]
 
 
 def resolve_accountant(accountant: "str | Accountant") -> Accountant:
     """An accountant given by name or as an object."""
-    if isinstance(accountant, str) and accountant in _BY_NAME:
-        return _BY_NAME[accountant]
+    if isinstance(accountant, str) and accountant in ACCOUNTANTS:
+        return ACCOUNTANTS[accountant]
     if not isinstance(accountant, str | type) and hasattr(accountant, "calibrate"):
         return accountant
-    names = ", ".join(map(repr, _BY_NAME))
+    names = ", ".join(map(repr, ACCOUNTANTS))
     raise complaint("accountant", f"one of {names} or an accountant object", accountant)

@@ -1,7 +1,7 @@
 """The paper's accountant: Theorem 1, with the (QP) solved for every request."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import check_choice, check_probability, complaint
-from pilu.accounting.curves import GaussianCurve
+from pilu.accounting.curves import Curve, GaussianCurve
 from pilu.accounting.gdp import epsilon_from_mu, mu_from_epsilon
 from pilu.accounting.shifted import (
     Blocks,
@@ -19,15 +19,11 @@ from pilu.accounting.shifted import (
     representable_contraction,
 )
 from pilu.certify.accountant import Calibration, Law, Progress, Target
-from pilu.certify.floor import noise_floor
+from pilu.certify.certificate import Certificate, sha256_of
+from pilu.certify.checks import TOLERANCE, require, require_close
 from pilu.chains.contraction import ROUNDING
 from pilu.chains.request import Request
 from pilu.chains.sensitivities import Sensitivities
-from pilu.losses.law import SmoothLaw
-from pilu.losses.sensitivities import SmoothSensitivities
-from pilu.minibatch.law import MinibatchLaw
-from pilu.minibatch.sensitivities import MinibatchSensitivities
-from pilu.ridge.sensitivities import RidgeSensitivities
 
 __all__ = ["Theorem"]
 
@@ -71,17 +67,16 @@ class Theorem:
         return {"name": "theorem", **asdict(self)}
 
     def prepare(self, law: Law, rows: NDArray[np.intp]) -> None:
-        """Auxiliary runs are for all rows; residual variances on mini-batches take one sweep."""
-        self._sensitivities(law)
-        if isinstance(law, SmoothLaw):
-            law.prepare()
-        if isinstance(law, MinibatchLaw) and self.group == "sum":
-            law.expect(rows)
+        """Do once what the bounds for these rows share."""
+        chain = self._sensitivities(law)
+        if self.group == "sum":
+            chain.prepare(rows)
 
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
         """The least noise that certifies the target for one request   [PILU, Thm 1(ii)]."""
         bound, mu = self._bound(law, request, target), self._target_mu(target)
-        answer = self._calibration(law, bound, self._least_noise(law, bound, target), target)
+        noise = target.raised(self._least_noise(law, bound, target))
+        answer = self._calibration(law, bound, noise, target)
         if answer.mu is None or answer.mu > mu:
             raise ArithmeticError("the calibrated noise misses its target; please report this")
         # mu_from_epsilon has tested that its mu gives the target, so rounding may not exceed it.
@@ -128,7 +123,7 @@ class Theorem:
         """Noise and epsilon of each row, for a `parts`-th of the target's mu and slack."""
         sensitivities = chain.of_each(rows, self._slack(target) / parts)
         variances = law.schedule.variances(law.step_size)
-        mu, floor = self._target_mu(target) / parts, noise_floor(law, target.n_unlearn_steps)
+        mu, floor = self._target_mu(target) / parts, target.floor
         noise, reached = np.empty(len(rows.X)), np.empty(len(rows.X))
         for part in self._rows_of_equal_contraction(len(rows.X)):
             some = Request(rows.X[part], rows.Y[part], rows.rows[part])
@@ -189,18 +184,9 @@ class Theorem:
         )
 
     def _sensitivities(self, law: Law) -> Sensitivities:
-        """The bounds for a kind of chain; options that it does not have are refused at once."""
-        if isinstance(law, MinibatchLaw):
-            return MinibatchSensitivities(law)
-        if not isinstance(law, SmoothLaw):
-            return RidgeSensitivities(law)
-        for option, only, reason in (
-            ("group", "sum", "Means are those of single rows."),
-            ("strong_convexity", "alpha", "Their curvature depends on where the chain is."),
-        ):
-            if (chosen := getattr(self, option)) != only:
-                raise complaint(option, f"{only!r} for other losses than ridge", chosen, reason)
-        return SmoothSensitivities(law)
+        chain = law.sensitivities
+        chain.check_options(group=self.group, strong_convexity=self.strong_convexity)
+        return chain
 
     def _target_mu(self, target: Target) -> float:
         return float(mu_from_epsilon(target.epsilon, self._delta_gdp(target)))
@@ -230,6 +216,67 @@ class Theorem:
         if self.strong_convexity == "alpha":
             return [slice(0, n)]
         return [slice(i, i + 1) for i in range(n)]
+
+    @staticmethod
+    def check(certificate: Certificate) -> None:
+        """Options, mu and the shares of delta fit together."""
+        c = certificate
+        group, strong_convexity = c.accountant["group"], c.accountant["strong_convexity"]
+        split = float(c.accountant["delta_split"])
+        require(
+            group in ("sum", "joint") and strong_convexity in ("alpha", "retained"),
+            "the options are not the theorem's",
+        )
+        require(0 < split < 1, "delta_split is not in (0, 1)")
+        require(c.mu is not None, "mu is missing")
+        slack, terms = split * c.delta, _terms(c)
+        certified = float(epsilon_from_mu(c.mu or 0.0, c.delta - slack))
+        require(c.epsilon >= certified * (1 - TOLERANCE) - 1e-12, "epsilon is less than mu's")
+        if terms:
+            tails, means = float(terms["delta_tails"]), float(terms["delta_means"])
+            require(0 < tails < slack and 0 < means < slack, "delta_s is not shared out as stated")
+            require_close("delta_tails + delta_means", tails + means, slack)
+            runs, loss = terms["auxiliary_runs"], terms["loss"]
+            require(type(runs) is int and runs >= 1, "auxiliary_runs is not a positive integer")
+            require(isinstance(loss, Mapping) and "name" in loss, "the loss has no name")
+            require((group, strong_convexity) == ("sum", "alpha"), "the options are ridge's")
+
+    @staticmethod
+    def recompute(certificate: Certificate) -> tuple[float, Curve]:
+        """Epsilon and the curve from the pooled blocks of the evidence."""
+        c, evidence = certificate, certificate.evidence or {}
+        numbers = np.array(evidence["blocks"], dtype=np.float64)
+        contraction, step_size = float(evidence["contraction"]), float(evidence["step_size"])
+        require(
+            numbers.ndim == 2
+            and numbers.shape[1] == 2
+            and bool((np.isfinite(numbers) & (numbers >= 0)).all())
+            and 0 < contraction <= 1
+            and 0 < step_size < math.inf
+            and 0 < c.n_unlearn_steps < 10**9,
+            "the evidence is out of range",
+        )
+        require(
+            sha256_of(_terms(c)) == sha256_of(evidence.get("terms", {})),
+            "the terms are not those of the evidence",
+        )
+        unit = 2 * step_size * later_variance(c.n_unlearn_steps, contraction)
+        mu = Blocks(numbers[:, 0], numbers[:, 1]).mu_as_pooled(c.noise**2 * unit)
+        slack = float(c.accountant["delta_split"]) * c.delta
+        if c.accountant.get("coarse") is True:  # the target is stated, reached or less
+            stated = float(mu_from_epsilon(c.epsilon_target, c.delta - slack))
+            require(mu <= stated * (1 + TOLERANCE), "the noise is not enough for epsilon")
+            mu, epsilon = stated, c.epsilon_target
+        else:
+            epsilon = float(epsilon_from_mu(mu, c.delta - slack))
+        require_close("mu", c.mu or 0.0, mu)
+        return epsilon, GaussianCurve(mu, slack)
+
+
+def _terms(c: Certificate) -> dict[str, Any]:
+    """What a bound by concentration rests on besides, for other losses than ridge."""
+    names = {"loss", "auxiliary_runs", "delta_tails", "delta_means"}
+    return {name: c.accountant[name] for name in names & set(c.accountant)}
 
 
 class _Bound(NamedTuple):

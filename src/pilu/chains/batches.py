@@ -5,15 +5,16 @@ batch and never moves the others; a batch that has none left keeps its turn. A s
 rows is the full batch.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu.data.rows import RowSource
 
-__all__ = ["Batch", "BatchedProblem"]
+__all__ = ["Batch", "BatchedObjective"]
 
 Array = NDArray[np.float64]
 
@@ -72,7 +73,7 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchedProblem:
+class BatchedObjective:
     """Immutable; forgetting rows gives a new problem.
 
     `largest` bounds the curvature of every batch's objective, alpha included, now and later.
@@ -84,7 +85,9 @@ class BatchedProblem:
     n_outputs: int
     largest: float
 
-    statistics_error = 0.0  # there are none: every step reads its rows
+    keeps_law: ClassVar[bool] = True  # every request needs its pass over all steps
+    reads_rows: ClassVar[bool] = True
+    statistics_error: ClassVar[float] = 0.0  # there are none: every step reads its rows
 
     @property
     def n_batches(self) -> int:
@@ -138,3 +141,48 @@ class BatchedProblem:
 
     def consolidate(self) -> None:
         """Nothing is held of forgotten rows."""
+
+    def for_steps(self, step_size: float) -> Self:
+        """The same: its constants depend on the rows only."""
+        return self
+
+    def recollected(self) -> Self:
+        """The same: there are no statistics."""
+        return self
+
+    @property
+    def minibatch_size(self) -> int | None:
+        """Rows in a mini-batch; None for one batch of all rows."""
+        return self.batch_size if self.n_batches > 1 else None
+
+    def batch_facts(
+        self, rows: NDArray[np.intp], n_steps: int, n_unlearn_steps: int
+    ) -> dict[str, bool]:
+        """What a certificate says of the rows' mini-batches; nothing for a full batch."""
+        if self.minibatch_size is None:
+            return {}
+        batches, learned = self.batch_of(rows), n_steps - n_unlearn_steps
+        wait = (batches - learned) % self.n_batches  # unlearning steps before each batch's turn
+        return {
+            "batches_visited": bool(np.any(batches < learned)),
+            "batches_revisited": bool(np.all(wait < n_unlearn_steps)),
+            "batches_left_empty": bool(np.min(self.batch_sizes) == 0),
+        }
+
+    def timing_sample(self, n_steps: int) -> tuple[int, float]:
+        """One cycle is timed for all of them."""
+        return min(n_steps, self.n_batches), 0.0
+
+    def describe_loss(self) -> dict[str, Any]:
+        """Name and options of the loss."""
+        return {"name": "squared"}
+
+    def record(self) -> dict[str, Any]:
+        """What a store keeps; it takes full batches only."""
+        if self.minibatch_size is not None:
+            raise ValueError("batch_size must be None for a store, got mini-batches.")
+        return {}
+
+    def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """None: the rows are not kept."""
+        return iter(())

@@ -31,6 +31,14 @@ class Sensitivities(Protocol):
         """What the bounds rest on besides the data, for the certificate."""
         ...
 
+    def check_options(self, *, group: str, strong_convexity: str) -> None:
+        """Refuse options of the theorem that this kind of problem does not have."""
+        ...
+
+    def prepare(self, rows: NDArray[np.intp]) -> None:
+        """Do once what the sums over requests for these rows share."""
+        ...
+
     def of_each(self, rows: Request, slack: float) -> Array:
         """Bounds for each row by itself: (n x N)."""
         ...

@@ -1,41 +1,42 @@
 """Targets and predictions: numbers for regression, classes for classification."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
-from pilu._checks import check_choice, check_flag
-from pilu.certify.accountant import Accountant
-from pilu.certify.certificate import Certificate
-from pilu.estimators.base import LangevinBase
-from pilu.estimators.partitioned import NumericTargets, OneHotTargets, partitioned_rows
+from pilu.data.targets import ClassTargets, NumericTargets
+from pilu.estimators.base import LangevinEstimator
 
-__all__ = ["LangevinClassification", "LangevinRegression", "check_classes_survive"]
+__all__ = ["LangevinClassifier", "LangevinRegressor", "read_classes"]
 
 Array = NDArray[np.float64]
 
 
-class LangevinRegression(RegressorMixin, LangevinBase):  # type: ignore[misc]
+class LangevinRegressor(RegressorMixin, LangevinEstimator):  # type: ignore[misc]
     """One or several numeric targets."""
+
+    _y_is_vector = True  # then coefficients are one row, not a matrix
 
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         X, y = validate_data(self, X, y, dtype="numeric", multi_output=True, y_numeric=True)
         Y = np.asarray(y, dtype=np.float64)
-        self._single_output = Y.ndim == 1
-        return X, Y.reshape(len(Y), -1)
+        self._y_is_vector, Y = Y.ndim == 1, Y.reshape(len(Y), -1)
+        self.targets_ = NumericTargets(Y.shape[1])
+        return X, Y
 
-    def _attachable(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
+    def read_rows(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
+        """X and y of a fitted model as numbers; forgotten rows may hold anything."""
         X = validate_data(self, X, dtype="numeric", reset=False, ensure_all_finite=False)
         Y = check_array(y, ensure_2d=False, dtype=np.float64, ensure_all_finite=False)
         return X, Y.reshape(len(Y), -1)
 
-    def _encoder(self) -> Any:
-        return NumericTargets()
+    @property
+    def _single_output(self) -> bool:
+        return self._y_is_vector and self._theta.shape[1] == 1
 
     @property
     def coef_(self) -> Array:
@@ -46,7 +47,8 @@ class LangevinRegression(RegressorMixin, LangevinBase):  # type: ignore[misc]
     @property
     def intercept_(self) -> Array | float:
         """The constant column's coefficient, 0 without one."""
-        return float(self._intercepts[0]) if self._single_output else self._intercepts
+        intercepts = self._intercepts
+        return float(intercepts[0]) if self._single_output else intercepts
 
     def predict(self, X: Any) -> Array:
         """Predicted targets."""
@@ -59,32 +61,38 @@ class LangevinRegression(RegressorMixin, LangevinBase):  # type: ignore[misc]
         return tags
 
 
-class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[misc]
-    """Classes, by default one-hot."""
+class LangevinClassifier(ClassifierMixin, LangevinEstimator):  # type: ignore[misc]
+    """Classes: a column of scores for each, or one signed column for two of them."""
 
-    _class_counts: Array | None = None  # of rows in partitions
+    _signed: ClassVar[bool] = False
 
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         X, y = validate_data(self, X, y, dtype="numeric")
         try:
             check_classification_targets(y)
             y = column_or_1d(y, warn=True)
-            self.classes_ = np.unique(y)
+            classes = np.unique(y)
         except TypeError:  # labels that cannot be sorted
             kinds = sorted({type(label).__name__ for label in y})
             raise ValueError(
                 f"y must hold labels of one type, got {' and '.join(kinds)}. Write all of them as "
                 "text, or as whole numbers."
             ) from None
-        self._check_classes()
-        return X, self._coded(y)
+        self.targets_ = read_classes(classes, signed=self._signed)
+        return X, self.targets_.encode(y, strict=False)
 
-    def _attachable(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
+    def read_rows(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
+        """X and y of a fitted model as numbers; forgotten rows may hold anything."""
         X = validate_data(self, X, dtype="numeric", reset=False, ensure_all_finite=False)
-        return X, self._coded(column_or_1d(y))
+        return X, self.targets_.encode(column_or_1d(y), strict=False)
 
-    def _encoder(self) -> Any:
-        return OneHotTargets(self.classes_)
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """All labels of the fit, sorted."""
+        targets = self.__dict__.get("targets_")
+        if not isinstance(targets, ClassTargets):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet. Call fit first.")
+        return targets.classes
 
     @property
     def coef_(self) -> Array:
@@ -96,112 +104,26 @@ class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[mis
         """The constant column's coefficients, zeros without one."""
         return self._intercepts
 
-    def _check_classes(self) -> None:
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y must have at least 2 classes, got n_classes={len(self.classes_)}: one class "
-                "leaves nothing to tell apart."
-            )
+    def decision_function(self, X: Any) -> Array:
+        """Scores of all classes; for two, one score that is positive for the second."""
+        scores = self._scores(X)
+        if len(self.classes_) > 2:
+            return scores
+        return scores[:, 0] if scores.shape[1] == 1 else scores[:, 1] - scores[:, 0]
 
-    def _coded(self, y: NDArray[Any]) -> Array:
-        """Labels as targets; a label that is no class's is all zeros."""
-        return self._from_members(
-            np.asarray(np.asarray(y)[:, None] == self.classes_, dtype=np.float64)
-        )
-
-    def _from_members(self, members: Array) -> Array:
-        """Targets of one-hot columns."""
-        return members
-
-    def _members(self, targets: Array) -> Array:
-        """Targets as one-hot columns of the classes."""
-        return targets
-
-    def unlearn(
-        self,
-        rows: int | Sequence[int] | None = None,
-        *,
-        ids: Any = None,
-        subject: Any = None,
-        epsilon: float = 1.0,
-        delta: float | None = None,
-        n_unlearn_steps: int = 80,
-        accountant: str | Accountant = "auto",
-        method: str = "langevin",
-        validation: tuple[Any, Any] | None = None,
-        keep_empty_classes: bool = False,
-    ) -> Certificate:
-        """Forget rows, as `LangevinRidge.unlearn` does.
-
-        Parameters
-        ----------
-        rows, ids, subject, epsilon, delta, n_unlearn_steps, accountant, method, validation
-            As in `LangevinRidge.unlearn`.
-        keep_empty_classes : bool, default=False
-            Whether a class may lose its last row. Its name then stays in `classes_`, with a
-            column of coefficients that tends to zero; the name itself is not covered by the
-            certificate.
-        """
-        check_is_fitted(self)
-        check_choice("method", method, ("langevin", "redraw"))
-        if isinstance(rows, Iterator):  # it is looked at twice
-            rows = list(rows)
-        keep, left = check_flag("keep_empty_classes", keep_empty_classes), None
-        partitioned = partitioned_rows(self.fitted_.source) is not None
-        if not keep or (partitioned and self._class_counts is not None):
-            found = self._find(rows, ids, subject, nobody=method == "redraw")
-            if len(found):
-                left = self._classes_left(found, may_empty=keep)
-        certificate = super().unlearn(
-            rows,
-            ids=ids,
-            subject=subject,
-            epsilon=epsilon,
-            delta=delta,
-            n_unlearn_steps=n_unlearn_steps,
-            accountant=accountant,
-            method=method,
-            validation=validation,
-        )
-        if partitioned and left is not None:
-            self._class_counts = left
-        return certificate
-
-    def _classes_left(self, rows: NDArray[np.intp], *, may_empty: bool) -> Array:
-        """Rows of every class once `rows` are gone."""
-        requested = self._members(self.fitted_.source.take(rows)[1]).sum(axis=0)
-        left: Array = self._counted() - requested
-        if not may_empty:
-            check_classes_survive(
-                self.classes_,
-                left,
-                requested,
-                "refit without the class, or pass keep_empty_classes=True",
-            )
-        return left
-
-    def _counted(self) -> Array:
-        """Rows of every class; those of partitions are counted once, and taken off since."""
-        source, known = self.fitted_.source, self._class_counts
-        partitions = partitioned_rows(source)
-        if partitions is None:
-            assert source.Y is not None
-            everyone = self._members(np.asarray(source.Y[np.flatnonzero(source.live)]))
-            return np.asarray(everyone.sum(axis=0))
-        # Every row has one class, so that counts of another moment have another sum.
-        if known is None or known.sum() != source.live.sum():
-            known = self._class_counts = partitions.target_sums(source.live)
-        return known
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class with the largest score."""
+        scores = self._scores(X)
+        best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
 
 
-def check_classes_survive(
-    classes: NDArray[Any], left: Array, requested: Array, remedy: str
-) -> None:
-    """Refuse to forget the last rows of a class; counts are those of every class."""
-    emptied = classes[(left == 0) & (requested > 0)]
-    if len(emptied):
+def read_classes(classes: NDArray[Any], *, signed: bool) -> ClassTargets:
+    """The encoder of labels, of which there must be two at least."""
+    if len(classes) < 2:
         raise ValueError(
-            f"rows must leave at least one row of every class, got the last row(s) of class "
-            f"{emptied.tolist()[0]!r}. Its name would stay in the model, where the certificate "
-            f"does not cover it: {remedy}."
+            f"y must have at least 2 classes, got n_classes={len(classes)}: one class leaves "
+            "nothing to distinguish."
         )
+    return ClassTargets(classes, signed)

@@ -1,55 +1,139 @@
 """Learning from dask collections, and quoting their rows as a lazy frame (extra ``pilu[dask]``)."""
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import parallel_config
 from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
 
+from pilu._checks import check_scale
 from pilu._extras import need
 from pilu.certify.accountant import Accountant, Law, Target
 from pilu.chains.request import Request
-from pilu.data.partitions import PartitionedRows, Reading, taken
+from pilu.data.partitions import PartitionedRows, Partitions, Reading, is_dask, taken
 from pilu.data.rows import RowSource, digests_of
-from pilu.data.values import index_of, labels_of, numbers_of
+from pilu.data.targets import ClassTargets
+from pilu.data.values import index_of
+from pilu.estimators.requests import RowBook
+from pilu.ridge.problem import RidgeProblem
+from pilu.ridge.spectrum import check_room
 
-__all__ = ["NumericTargets", "OneHotTargets", "lazy_quote", "partitioned_rows"]
+__all__ = [
+    "LearnedPartitions",
+    "attached_partitions",
+    "is_dask",
+    "lazy_quote",
+    "learned_partitions",
+    "partitioned_rows",
+]
 
 Array = NDArray[np.float64]
+Named = dict[str, Any]  # sample_ids and subjects
 
 
-@dataclass(frozen=True)
-class NumericTargets:
-    """Targets of regression, n x d."""
-
-    def __call__(self, y: Any) -> Array:
-        """Numbers of a partition's targets."""
-        values = np.asarray(numbers_of("y", y), dtype=np.float64)
-        return values[:, None] if values.ndim == 1 else values
+_COUNTED_FIRST = 1024  # columns: products of so many take longer than reading rows twice
 
 
-@dataclass(frozen=True, eq=False)
-class OneHotTargets:
-    """A column for every class."""
+class LearnedPartitions(NamedTuple):
+    """What one pass over dask collections gives."""
 
-    classes: NDArray[Any]  # as they were found: a list would make whole numbers of dates
+    problem: RidgeProblem
+    book: RowBook
+    class_counts: Array | None
+    ids_are_the_index: bool
 
-    def __call__(self, y: Any) -> Array:
-        """Ones where the label is a class's, one in every row."""
-        labels = labels_of(y)
-        same = np.asarray(labels[:, None] == self.classes, dtype=np.float64)
-        hot = np.broadcast_to(same, (len(labels), len(self.classes)))  # of other types: one False
-        if (wrong := hot.sum(axis=1) != 1).any():
-            label = labels[wrong][0]
-            label = str(label) if isinstance(label, str) else label  # not numpy's
-            raise ValueError(
-                f"y must be one of the {len(self.classes)} classes of the fit in every row, got "
-                f"{label!r}. Labels must be the same, and of one type, whenever they "
-                "are read: persist() them if they are not."
-            )
-        return np.array(hot)
+
+def learned_partitions(
+    model: Any, partitions: Partitions, read_targets: Callable[[Partitions], None], named: Named
+) -> LearnedPartitions:
+    """The ridge problem of dask collections: one pass over the partitions, where they are.
+
+    `model` is a ridge estimator whose `targets_` are set by `read_targets`.
+    """
+    if model.batch_size is not None or model.solver != "spectral":
+        raise ValueError(
+            "batch_size must be None and solver 'spectral' for dask collections, got "
+            f"batch_size={model.batch_size!r} and solver={model.solver!r}: rows are read once, "
+            "where they are."
+        )
+    key, fit_intercept = secrets.token_bytes(32), bool(model.fit_intercept)
+    validate_data(model, partitions.like, skip_check_array=True)  # names of columns
+    sums = _wants_sums(partitions, fit_intercept=fit_intercept)
+    read_targets(partitions)
+    d, alpha = model.targets_.n_outputs, float(model.alpha)
+    reading = partitions.reading(model.targets_.encode, d)
+    learned = partitions.learn(reading, key, fit_intercept=fit_intercept, sums=sums)
+    n = int(learned.sizes.sum())
+    if n < 2:
+        raise ValueError(f"X must have at least 2 rows, got n_samples={n}.")
+    for name, largest in zip(("X", "y"), learned.largest, strict=True):
+        check_scale(name, largest)
+    rows, live = PartitionedRows(partitions, learned.sizes, reading, n_rows=n), np.ones(n, bool)
+    source = RowSource(rows.X, rows.Y, fit_intercept, live, learned.digests, key)  # type: ignore[arg-type]
+    if n >= source.n_columns and learned.statistics is not None:
+        problem = RidgeProblem.of_statistics(source, alpha, learned.statistics)
+    else:
+        problem = RidgeProblem.collected(source, alpha, d, source.features)
+    named, indexed = {**named, **learned.beside}, False
+    if named["sample_ids"] is None and getattr(learned.index, "is_unique", False):
+        named["sample_ids"], indexed = learned.index, True
+    counts = None
+    if isinstance(model.targets_, ClassTargets):
+        counts = model.targets_.counts(learned.target_sums, n)
+    return LearnedPartitions(problem, RowBook.open(n, key, **named), counts, indexed)
+
+
+def _wants_sums(partitions: Partitions, *, fit_intercept: bool) -> bool:
+    """Whether to learn from p x p sums: there are at least as many rows as columns."""
+    p, n = partitions.n_features + fit_intercept, partitions.n_rows
+    if n is None and p >= _COUNTED_FIRST:
+        n = int(partitions.rows()[0].sum())
+    if n is not None and n < p:
+        return False
+    check_room(p)
+    return True
+
+
+def attached_partitions(
+    model: Any, partitions: Partitions, ids: Mapping[Any, tuple[int, ...]] | None
+) -> RowSource:
+    """The rows of a fitted model, read from dask collections.
+
+    `ids` are positions by the index of the fit, where rows are known by it.
+    """
+    source, encode = model.fitted_.source, model.targets_.encode
+    validate_data(model, partitions.like, reset=False, skip_check_array=True)
+    reading = partitions.reading(encode, model.targets_.n_outputs)
+    (sizes, index), numbers = partitions.rows(), np.flatnonzero(source.live)
+    n, n_given = source.n_rows, int(sizes.sum())
+    if n_given not in (n, len(numbers)):
+        raise ValueError(
+            f"X must have all {n} rows of the fit or the {len(numbers)} not forgotten, in "
+            f"their order, got {n_given} rows."
+        )
+    if n_given == n:
+        numbers = np.arange(n)
+    names: list[Any] | None = None
+    if ids is not None:
+        names = [None] * n  # None for forgotten rows
+        for name, (place,) in ids.items():
+            names[place] = name
+    if names is not None and index is not None:
+        for position, name in zip(numbers, index, strict=True):
+            if source.live[position] and name != names[position]:
+                raise ValueError(
+                    f"X must have the index of the fit, got {name!r} where it was "
+                    f"{names[position]!r}. Rows are forgotten by it: set_index the one that "
+                    "was fitted."
+                )
+        names = None  # the frame's own are the same, with their type
+    rows = PartitionedRows(partitions, sizes, reading, n_rows=n, numbers=numbers, names=names)
+    attached: RowSource = source.reading(rows.X, rows.Y)
+    return attached
 
 
 def partitioned_rows(source: RowSource) -> PartitionedRows | None:
@@ -59,7 +143,7 @@ def partitioned_rows(source: RowSource) -> PartitionedRows | None:
 
 
 def lazy_quote(
-    rows: PartitionedRows, source: RowSource, law: Law, judge: Accountant, target: Target
+    rows: PartitionedRows, source: RowSource, law: Law, accountant: Accountant, target: Target
 ) -> Any:
     """A dask frame with noise, epsilon and delta of every row that is left, not computed yet.
 
@@ -69,7 +153,7 @@ def lazy_quote(
     frames = need("dask.dataframe", for_="quotes of dask collections", extra="dask")
     pandas = need("pandas", for_="quotes of dask collections", extra="dask")
     # One task for all partitions: the law goes to every worker once.
-    price = delayed(_Price(law, judge, target, source.key, source.fit_intercept, rows.reading))
+    price = delayed(_Price(law, accountant, target, source.key, source.fit_intercept, rows.reading))
     names, named = _names(rows, source.live), 0
     parts = []
     for part, here in rows.numbered():
@@ -94,7 +178,7 @@ _COLUMNS = ("noise", "epsilon", "delta")
 @dataclass(frozen=True)
 class _Price:
     law: Law
-    judge: Accountant
+    accountant: Accountant
     target: Target
     key: bytes
     fit_intercept: bool
@@ -129,7 +213,7 @@ def _priced(
     ones = np.ones((len(kept), int(price.fit_intercept)))
     request = Request(np.hstack([features, ones]), targets, numbers)
     with parallel_config(n_jobs=1):  # the other cores are with other partitions
-        noise, epsilon = price.judge.calibrate_each(
+        noise, epsilon = price.accountant.calibrate_each(
             price.law, [request], price.target, lambda _: None
         )
     return _table([noise, epsilon, np.full(len(noise), price.target.delta)], index)

@@ -1,24 +1,24 @@
 """Plans: given a tolerated loss, the least epsilon, and how many steps to take for it."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
-from sklearn.utils.validation import check_is_fitted
 
-from pilu._checks import check_integer, check_real, complaint
+from pilu._checks import check_integer, complaint
 from pilu.certify.accountant import Accountant, Law, Target
-from pilu.certify.floor import calibrate_with_floor, noise_floor
 from pilu.chains.predictions import Prospect
 from pilu.chains.request import Request
-from pilu.estimators.quoting import QuotingMixin
-from pilu.estimators.requests import live_rows
+from pilu.estimators.fitted import Fitted
 from pilu.estimators.utility import Appraiser, Validation
 
-__all__ = ["Option", "Plan", "PlanningMixin"]
+__all__ = ["Option", "Plan", "make_plan", "read_steps"]
+
+Rows = NDArray[np.intp]
 
 _STEPS = (1, 2, 5, 10, 20, 40, 80, 160, 320)
 _GOOD_ENOUGH = 1.05  # epsilon, relative to the least: for it fewer steps are preferred
@@ -72,91 +72,57 @@ class Plan:
     table: tuple[Option, ...]
 
 
-class PlanningMixin(QuotingMixin):
-    """Adds `plan`."""
-
-    def plan(
-        self,
-        request: int | Sequence[int],
-        *,
-        validation: tuple[Any, Any],
-        tolerated_loss: float,
-        delta: float | None = None,
-        accountant: str | Accountant = "auto",
-        n_unlearn_steps: int | Iterable[int] | None = None,
-    ) -> Plan:
-        """The least epsilon whose predicted loss is tolerated; nothing is changed.
-
-        For every K the largest noise is found for which the predicted metric is worse than
-        before by at most `tolerated_loss`, and the epsilon that it certifies. Where this would be
-        below 0.001, the least noise for 0.001 is taken instead. After an earlier request metric and
-        epsilon are conditional on it, as in `quote`.
-
-        Parameters
-        ----------
-        request : int or sequence of int
-            One request: a row, or rows forgotten together.
-        validation : pair (X, y)
-            Data on which the metric is predicted: RMSE, or accuracy for a classifier.
-        tolerated_loss : float >= 0
-            How much larger the RMSE, or smaller the accuracy, may become.
-        delta, accountant
-            As in `quote`.
-        n_unlearn_steps : int or iterable of int, optional
-            The K to try; by default 1 to 320.
-
-        Returns
-        -------
-        plan : Plan
-        """
-        check_is_fitted(self)
-        loss = check_real("tolerated_loss", tolerated_loss, least=0.0)
-        steps = _checked_steps(n_unlearn_steps)
-        judge = self._judge(accountant)
-        target = self._target(_ENOUGH, delta, steps[-1])
-        held_out = self._checked_validation(validation)
-        if held_out is None:
-            raise complaint("validation", "a pair (X, y)", None, "A plan needs data to score.")
-        fitted = self.fitted_
-        rows = live_rows(fitted.source.live, request)
-        asked, law = Request.read(fitted.source, rows), fitted.law
-        appraiser = Appraiser(held_out, law, steps[-1])
-        prospects, redraw = appraiser.prospects(asked, steps)
-        before, sign = appraiser.before, -1.0 if held_out.is_classifier else 1.0
-        if not any(p.variance_per_noise.any() for p in prospects):
-            raise complaint("validation", "an X with a row that is not zero", "zeros")
-        noises = [_largest_noise(p, held_out, before, loss, law) for p in prospects]
-        if all(noise is None for noise in noises):
-            least = min(sign * (held_out.score(p.at(0.0)) - before) for p in prospects)
-            raise complaint(
-                "tolerated_loss",
-                f"at least {least:.6g}, what forgetting these rows costs without any noise",
-                loss,
-                f"A redraw would bring the {held_out.metric} from {before:.6g} to {redraw:.6g}.",
-            )
-        table = tuple(
-            _option(judge, law, asked, p, noise, target._replace(n_unlearn_steps=K), held_out)
-            for K, noise, p in zip(steps, noises, prospects, strict=True)
-            if noise is not None
+def make_plan(
+    fitted: Fitted,
+    rows: Rows,
+    validation: Validation,
+    tolerated_loss: float,
+    delta: float,
+    accountant: Accountant,
+    steps: tuple[int, ...],
+) -> Plan:
+    """The least epsilon whose predicted loss is tolerated."""
+    request, law = Request.read(fitted.source, rows), fitted.law
+    appraiser = Appraiser(validation, law, steps[-1])
+    prospects, redraw = appraiser.prospects(request, steps)
+    before, sign = appraiser.before, -1.0 if validation.is_classifier else 1.0
+    if not any(p.variance_per_noise.any() for p in prospects):
+        raise complaint("validation", "an X with a row that is not zero", "zeros")
+    targets = [Target.of(law, _ENOUGH, delta, K) for K in steps]
+    least = min(target.floor for target in targets)
+    noises = [_largest_noise(p, validation, before, tolerated_loss, law, least) for p in prospects]
+    if all(noise is None for noise in noises):
+        without_noise = min(sign * (validation.score(p.at(0.0)) - before) for p in prospects)
+        raise complaint(
+            "tolerated_loss",
+            f"at least {without_noise:.6g}, what forgetting these rows costs without any noise",
+            tolerated_loss,
+            f"A redraw would bring the {validation.metric} from {before:.6g} to {redraw:.6g}.",
         )
-        best = _suggested(table, loss)
-        return Plan(
-            rows=tuple(int(r) for r in rows),
-            metric=held_out.metric,
-            tolerated_loss=loss,
-            epsilon=best.epsilon,
-            delta=target.delta,
-            noise=best.noise,
-            n_unlearn_steps=best.n_unlearn_steps,
-            before=before,
-            after=best.after,
-            redraw=redraw,
-            accountant=judge.describe(),
-            table=table,
-        )
+    table = tuple(
+        _option(accountant, law, request, prospect, noise, target, validation)
+        for target, noise, prospect in zip(targets, noises, prospects, strict=True)
+        if noise is not None
+    )
+    best = _suggested(table, tolerated_loss)
+    return Plan(
+        rows=tuple(int(r) for r in rows),
+        metric=validation.metric,
+        tolerated_loss=tolerated_loss,
+        epsilon=best.epsilon,
+        delta=delta,
+        noise=best.noise,
+        n_unlearn_steps=best.n_unlearn_steps,
+        before=before,
+        after=best.after,
+        redraw=redraw,
+        accountant=accountant.describe(),
+        table=table,
+    )
 
 
-def _checked_steps(given: int | Iterable[int] | None) -> tuple[int, ...]:
+def read_steps(given: int | Iterable[int] | None) -> tuple[int, ...]:
+    """The K to try, sorted; 1 to 320 by default."""
     if given is None:
         return _STEPS
     listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
@@ -166,11 +132,16 @@ def _checked_steps(given: int | Iterable[int] | None) -> tuple[int, ...]:
 
 
 def _largest_noise(
-    prospect: Prospect, validation: Validation, before: float, loss: float, law: Law
+    prospect: Prospect,
+    validation: Validation,
+    before: float,
+    loss: float,
+    law: Law,
+    floor: float,
 ) -> float | None:
     """The largest noise that loses no more than `loss`; None if none is small enough."""
     if validation.is_classifier:
-        return _largest_noise_for_accuracy(prospect, validation, before, loss, law)
+        return _largest_noise_for_accuracy(prospect, validation, before, loss, law, floor)
     # The mean squared error is linear in the squared noise.
     room = (before + loss) ** 2 - validation.score(prospect.at(0.0)) ** 2
     if room < 0:
@@ -179,7 +150,12 @@ def _largest_noise(
 
 
 def _largest_noise_for_accuracy(
-    prospect: Prospect, validation: Validation, before: float, loss: float, law: Law
+    prospect: Prospect,
+    validation: Validation,
+    before: float,
+    loss: float,
+    law: Law,
+    floor: float,
 ) -> float | None:
     # Noise turns some wrong answers right, so accuracy need not fall everywhere: come from above.
     def margin(noise: float) -> float:
@@ -195,7 +171,6 @@ def _largest_noise_for_accuracy(
         )
     while margin(high) >= 0:
         high *= _STEP_DOWN
-    floor = noise_floor(law, 1)  # the least there is, whatever K
     low = high / _STEP_DOWN
     while margin(low) < 0:
         if low < floor:
@@ -207,7 +182,7 @@ def _largest_noise_for_accuracy(
 
 
 def _option(
-    judge: Accountant,
+    accountant: Accountant,
     law: Law,
     request: Request,
     prospect: Prospect,
@@ -215,19 +190,21 @@ def _option(
     target: Target,
     validation: Validation,
 ) -> Option:
-    epsilon = _epsilon(judge, law, request, noise, target)
+    epsilon = _epsilon(accountant, law, request, noise, target)
     if epsilon < _ENOUGH:  # less noise will do
-        noise = min(noise, calibrate_with_floor(judge, law, request, target).noise)
+        noise = min(noise, accountant.calibrate(law, request, target).noise)
         epsilon = _ENOUGH
     after = validation.score(prospect.at(noise))
     return Option(target.n_unlearn_steps, noise, epsilon, after)
 
 
-def _epsilon(judge: Accountant, law: Law, request: Request, noise: float, target: Target) -> float:
-    if 0.0 < noise < noise_floor(law, target.n_unlearn_steps):
+def _epsilon(
+    accountant: Accountant, law: Law, request: Request, noise: float, target: Target
+) -> float:
+    if 0.0 < noise < target.floor:
         return math.inf  # rounding of the parameters would swallow it
     try:
-        return judge.spend(law, request, noise, target._replace(epsilon=1.0)).epsilon
+        return accountant.spend(law, request, noise, target._replace(epsilon=1.0)).epsilon
     except ArithmeticError:
         return math.inf  # too little noise to tell the laws from rounding
 

@@ -44,10 +44,20 @@ class RowBook:
             )
         return cls(by_id, _index("subjects", subjects, n_rows), key)
 
-    def find(self, live: Live, *, rows: Any = None, ids: Any = None, subject: Any = None) -> Rows:
+    def find(
+        self,
+        live: Live,
+        *,
+        rows: Any = None,
+        ids: Any = None,
+        subject: Any = None,
+        may_be_none: bool = False,
+    ) -> Rows:
         """Positions of one request, given in exactly one of three ways; sorted, all live."""
         ways = {"rows": rows, "ids": ids, "subject": subject}
         given = [name for name, value in ways.items() if value is not None]
+        if may_be_none and not given:
+            return np.array([], dtype=np.intp)
         if len(given) != 1:
             raise ValueError(
                 "exactly one of rows, ids and subject must be given, got "

@@ -1,23 +1,164 @@
 """`LangevinRidge` and `LangevinRidgeClassifier`."""
 
 import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
-from pilu.data.partitions import Learned, Partitions
-from pilu.estimators.outputs import LangevinClassification, LangevinRegression
-from pilu.estimators.ridge_base import LangevinRidgeBase
+from pilu._checks import check_choice, check_real, complaint
+from pilu.certify.accountant import Accountant
+from pilu.chains.problem import Problem
+from pilu.data.partitions import Partitions
+from pilu.data.rows import RowSource
+from pilu.data.targets import NumericTargets
+from pilu.estimators.base import LangevinEstimator
+from pilu.estimators.learning import check_batch_size
+from pilu.estimators.outputs import LangevinClassifier, LangevinRegressor, read_classes
+from pilu.estimators.partitioned import attached_partitions, is_dask, learned_partitions
+from pilu.estimators.planning import Plan, make_plan, read_steps
+from pilu.estimators.quoting import choose_accountant, read_delta
+from pilu.estimators.requests import live_rows
+from pilu.estimators.utility import read_validation
+from pilu.minibatch.problem import MinibatchProblem
+from pilu.ridge.problem import RidgeProblem
 
-__all__ = ["LangevinRidge", "LangevinRidgeClassifier"]
+__all__ = ["LangevinRidge", "LangevinRidgeClassifier", "RidgeEstimator"]
 
 Array = NDArray[np.float64]
 
+_SOLVERS = ("spectral", "gradient")
 
-class LangevinRidge(LangevinRegression, LangevinRidgeBase):
+
+class RidgeEstimator(LangevinEstimator):
+    """Ridge regression: solvers in the eigenbasis, mini-batches, dask collections, plans."""
+
+    _ids_are_the_index = False
+
+    def __init__(
+        self,
+        alpha: float = 1e-4,
+        *,
+        n_steps: int = 800,
+        noise: float = 0.01,
+        step_size: float | str = "auto",
+        batch_size: int | None = None,
+        fit_intercept: bool = True,
+        solver: str = "spectral",
+        random_state: int | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.n_steps = n_steps
+        self.noise = noise
+        self.step_size = step_size
+        self.batch_size = batch_size
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.random_state = random_state
+
+    def check_parameters(self) -> None:
+        """Refuse parameters that are out of range."""
+        super().check_parameters()
+        check_choice("solver", self.solver, _SOLVERS)
+
+    def make_problem(self, source: RowSource, n_outputs: int) -> Problem:
+        """The problem of rows that are seen for the first time."""
+        alpha, n = float(self.alpha), source.n_rows
+        if self.batch_size is None or self.batch_size == n:  # one batch is a full batch
+            return RidgeProblem.fit(source, alpha, n_outputs, self.solver)
+        check_batch_size(self.batch_size, n)
+        return MinibatchProblem.fit(source, alpha, n_outputs, int(self.batch_size))
+
+    def restore_problem(
+        self, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], source: RowSource
+    ) -> Problem:
+        """The problem that a store kept."""
+        return RidgeProblem.restored(record, arrays, source, self.solver)
+
+    def plan(
+        self,
+        request: int | Sequence[int],
+        *,
+        validation: tuple[Any, Any],
+        tolerated_loss: float,
+        delta: float | None = None,
+        accountant: str | Accountant = "auto",
+        n_unlearn_steps: int | Iterable[int] | None = None,
+    ) -> Plan:
+        """The least epsilon whose predicted loss is tolerated; nothing is changed.
+
+        For every K the largest noise is found for which the predicted metric is worse than
+        before by at most `tolerated_loss`, and the epsilon that it certifies. If this would be
+        below 0.001, the least noise for 0.001 is taken instead. After an earlier request metric and
+        epsilon are conditional on it, as in `quote`.
+
+        Parameters
+        ----------
+        request : int or sequence of int
+            One request: a row, or rows forgotten together.
+        validation : pair (X, y)
+            Data on which the metric is predicted: RMSE, or accuracy for a classifier.
+        tolerated_loss : float >= 0
+            How much larger the RMSE, or smaller the accuracy, may become.
+        delta, accountant
+            As in `quote`.
+        n_unlearn_steps : int or iterable of int, optional
+            The K to try; by default 1 to 320.
+
+        Returns
+        -------
+        plan : Plan
+        """
+        check_is_fitted(self)
+        loss = check_real("tolerated_loss", tolerated_loss, least=0.0)
+        steps, fitted = read_steps(n_unlearn_steps), self.fitted_
+        accountant, delta = choose_accountant(fitted, accountant), read_delta(fitted, delta)
+        held_out = read_validation(self, validation)
+        if held_out is None:
+            raise complaint("validation", "a pair (X, y)", None, "A plan needs data to score.")
+        rows = live_rows(fitted.source.live, request)
+        return make_plan(fitted, rows, held_out, loss, delta, accountant, steps)
+
+    # Dask collections
+
+    def _fit(
+        self, X: Any, y: Any, sample_ids: Any, subjects: Any, coef_init: ArrayLike | None
+    ) -> None:
+        if is_dask(X) or is_dask(y):
+            self.check_parameters()
+            named = {"sample_ids": sample_ids, "subjects": subjects}
+            self._fit_partitions(X, y, named, coef_init)
+            return
+        unique = getattr(getattr(X, "index", None), "is_unique", False)
+        self._ids_are_the_index = sample_ids is None and bool(unique)
+        super()._fit(X, y, sample_ids, subjects, coef_init)
+
+    def _fit_partitions(
+        self, X: Any, y: Any, named: dict[str, Any], coef_init: ArrayLike | None
+    ) -> None:
+        lazy = {name: given for name, given in named.items() if is_dask(given)}
+        partitions = Partitions.of(X, y, **lazy)
+        learned = learned_partitions(self, partitions, self._read_targets, named)
+        self._ids_are_the_index = learned.ids_are_the_index
+        self._learn(learned.problem, learned.book, coef_init, learned.class_counts)
+
+    def _read_targets(self, partitions: Partitions) -> None:
+        """Set `targets_` from the collection."""
+        self.targets_ = NumericTargets(partitions.n_outputs)
+
+    def _attached(self, X: Any, y: Any) -> RowSource:
+        if not (is_dask(X) or is_dask(y)):
+            return super()._attached(X, y)
+        # Rows are compared with their digests when they are read.
+        ids = self.fitted_.book.ids if self._ids_are_the_index else None
+        return attached_partitions(self, Partitions.of(X, y), ids)
+
+
+class LangevinRidge(RidgeEstimator, LangevinRegressor):
     """Ridge regression learned by noisy gradient steps, so that rows can be forgotten later.
 
     The objective is ``sum_j |x_j'theta - y_j|^2 / 2 + alpha/2 |theta|^2``; learning takes
@@ -43,7 +184,7 @@ class LangevinRidge(LangevinRegression, LangevinRidgeBase):
         Append a constant column of ones.
     solver : {"spectral", "gradient"}, default="spectral"
         For a full batch: "spectral" draws from the chain's law in the eigenbasis; "gradient" takes
-        every step on the rows. Equal in law. Mini-batches are always walked through.
+        every step on the rows. Both have the same law. Mini-batches always take every step.
     random_state : int or None, default=None
         None draws the noise from the operating system. An integer makes runs reproducible and
         certificates say ``private: false``.
@@ -75,12 +216,12 @@ class LangevinRidge(LangevinRegression, LangevinRidgeBase):
     True
     """
 
-    def _partitioned_targets(self, partitions: Partitions) -> tuple[Any, int]:
-        self._single_output = partitions.y_is_vector
-        return self._encoder(), partitions.n_outputs
+    def _read_targets(self, partitions: Partitions) -> None:
+        self._y_is_vector = partitions.y_is_vector
+        super()._read_targets(partitions)
 
 
-class LangevinRidgeClassifier(LangevinClassification, LangevinRidgeBase):
+class LangevinRidgeClassifier(RidgeEstimator, LangevinClassifier):
     """Classification by Langevin ridge regression on one-hot targets.
 
     Parameters are those of `LangevinRidge`.
@@ -102,7 +243,7 @@ class LangevinRidgeClassifier(LangevinClassification, LangevinRidgeBase):
     (42,)
     """
 
-    def _partitioned_targets(self, partitions: Partitions) -> tuple[Any, int]:
+    def _read_targets(self, partitions: Partitions) -> None:
         if not partitions.y_is_vector and partitions.n_outputs == 1:
             warnings.warn(
                 "y must be a vector of classes, got a frame or matrix of one column, which is "
@@ -110,27 +251,6 @@ class LangevinRidgeClassifier(LangevinClassification, LangevinRidgeBase):
                 DataConversionWarning,
                 stacklevel=2,
             )
-        self.classes_ = partitions.classes()
-        check_classification_targets(self.classes_)
-        self._check_classes()
-        return self._encoder(), len(self.classes_)
-
-    def _fit(self, *given: Any) -> None:
-        self._class_counts = None
-        super()._fit(*given)
-
-    def _fit_partitions(self, *given: Any) -> Learned:
-        learned = super()._fit_partitions(*given)
-        self._class_counts = learned.target_sums
-        return learned
-
-    def decision_function(self, X: Any) -> Array:
-        """Fitted one-hot targets; for two classes, the second's minus the first's."""
-        scores = self._scores(X)
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the largest fitted target."""
-        best = np.argmax(self._scores(X), axis=1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        classes = partitions.classes()
+        check_classification_targets(classes)
+        self.targets_ = read_classes(classes, signed=False)

@@ -1,32 +1,37 @@
-"""`LangevinLogistic`, `LangevinHuber`, and what a loss of one's own is given to."""
+"""`LangevinLogistic`, `LangevinHuber`, and the base classes for your own loss."""
 
-import secrets
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit, log_softmax, softmax
 
 from pilu._checks import LARGEST_SQUARE, check_integer, check_real
-from pilu.chains.chain import Problem
-from pilu.data.partitions import is_dask
+from pilu.chains.problem import Problem
 from pilu.data.rows import RowSource
-from pilu.estimators.base import LangevinBase, check_batch_size
-from pilu.estimators.outputs import LangevinClassification, LangevinRegression
-from pilu.estimators.utility import Validation
-from pilu.losses.law import AuxiliaryRuns
+from pilu.estimators.base import LangevinEstimator
+from pilu.estimators.learning import check_batch_size
+from pilu.estimators.outputs import LangevinClassifier, LangevinRegressor
+from pilu.estimators.partitioned import is_dask
+from pilu.losses.iterates import AuxiliaryRuns
 from pilu.losses.loss import Huber, Logistic, Loss, Softmax
 from pilu.losses.problem import SmoothProblem
 
-__all__ = ["LangevinHuber", "LangevinLogistic", "SmoothClassifier", "SmoothRegressor"]
+__all__ = [
+    "LangevinHuber",
+    "LangevinLogistic",
+    "SmoothClassifier",
+    "SmoothEstimator",
+    "SmoothRegressor",
+]
 
 Array = NDArray[np.float64]
 
 
-class _Smooth(LangevinBase):
+class SmoothEstimator(LangevinEstimator):
     """Learning with a smooth loss, whose sensitivities are bounded by concentration."""
-
-    _usual_accountant = "theorem"
 
     def __init__(
         self,
@@ -49,31 +54,29 @@ class _Smooth(LangevinBase):
         self.n_auxiliary_runs = n_auxiliary_runs
         self.random_state = random_state
 
+    @abstractmethod
     def make_loss(self, n_outputs: int) -> Loss:
-        """The loss of so many scores; what a class of one's own overrides."""
-        raise NotImplementedError
+        """The loss of so many scores; override it to use your own."""
 
-    def _problem(self, source: RowSource, n_outputs: int) -> tuple[Problem, float]:
-        n = source.n_rows
+    def make_problem(self, source: RowSource, n_outputs: int) -> Problem:
+        """The problem of rows that are seen for the first time."""
+        n, loss = source.n_rows, self.make_loss(n_outputs)
         batch_size = n if self.batch_size is None else int(self.batch_size)
         check_batch_size(batch_size, n)
-        loss = self.make_loss(n_outputs)
-        problem = SmoothProblem.fit(source, float(self.alpha), n_outputs, batch_size, loss)
-        return problem, problem.largest
+        runs = AuxiliaryRuns.drawn(int(self.n_auxiliary_runs), self.random_state)
+        return SmoothProblem.fit(source, float(self.alpha), n_outputs, batch_size, loss, runs)
 
-    def _auxiliary(self) -> AuxiliaryRuns:
-        # Drawn once: whoever could draw again and again would pick the means that suit him.
-        fresh = self._fresh()
-        seed = (int(self.random_state or 0), 1) if fresh is None else (fresh,)
-        return AuxiliaryRuns(int(self.n_auxiliary_runs), seed)
+    def restore_problem(
+        self, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], source: RowSource
+    ) -> Problem:
+        """The problem that a store kept."""
+        d = int(arrays["theta"].shape[1])
+        return SmoothProblem.restored(
+            record, source, d, self.make_loss(d), int(self.n_auxiliary_runs)
+        )
 
-    def _auxiliary_after(self, runs: AuxiliaryRuns | None) -> AuxiliaryRuns | None:
-        return None if runs is None else runs.renewed(self._fresh())
-
-    def _fresh(self) -> int | None:
-        return secrets.randbits(128) if self.random_state is None else None
-
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Refuse parameters that are out of range."""
         check_real(
             "alpha",
             self.alpha,
@@ -83,63 +86,46 @@ class _Smooth(LangevinBase):
             "by a factor that is known, separable classes have no minimum at all, and nothing can "
             "be certified.",
         )
-        super()._check_parameters()
+        super().check_parameters()
         check_integer("n_auxiliary_runs", self.n_auxiliary_runs, least=1)
 
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
-        if is_dask(X) or is_dask(y):
-            raise _refusal_of_dask()
-        return super()._validated(X, y)
+        _refuse_dask(X, y)
+        validated: tuple[NDArray[Any], Array] = super()._validated(X, y)  # type: ignore[safe-super]
+        return validated
 
-    def _attached_partitions(self, X: Any, y: Any) -> RowSource:
-        raise _refusal_of_dask()
-
-    def _checked_validation(self, pair: Any, name: str = "validation") -> Validation | None:
-        if pair is not None:
-            raise ValueError(
-                f"{name} must be None for other losses than ridge: the score that a request leaves "
-                "has no closed form. Score a copy of the model before and after."
-            )
-        return None
+    def _attached(self, X: Any, y: Any) -> RowSource:
+        _refuse_dask(X, y)
+        return super()._attached(X, y)
 
 
-def _refusal_of_dask() -> ValueError:
-    return ValueError(
-        "X and y must be in memory, or a memory map, for other losses than ridge, got a dask "
-        "collection: every step reads the rows again. Call .compute() on both."
-    )
+def _refuse_dask(X: Any, y: Any) -> None:
+    if is_dask(X) or is_dask(y):
+        raise ValueError(
+            "X and y must be in memory, or a memory map, for other losses than ridge, got a dask "
+            "collection: every step reads the rows again. Call .compute() on both."
+        )
 
 
-class SmoothClassifier(_Smooth, LangevinClassification):
+class SmoothClassifier(SmoothEstimator, LangevinClassifier):
     """Classes by a smooth loss of linear scores: one score for two classes, else one for each.
 
-    A class of one's own overrides `make_loss` (docs/losses.md); `LangevinLogistic` says what the
-    parameters mean.
+    Subclass it and override `make_loss` to use your own loss (docs/losses.md); `LangevinLogistic`
+    says what the parameters mean.
     """
 
-    def _from_members(self, members: Array) -> Array:
-        """One-hot; 1 and -1 for two classes."""
-        return members[:, 1:] - members[:, :1] if len(self.classes_) == 2 else members
-
-    def _members(self, targets: Array) -> Array:
-        if len(self.classes_) > 2:
-            return targets
-        return np.hstack([targets < 0, targets > 0]).astype(np.float64)
-
-    def decision_function(self, X: Any) -> Array:
-        """Scores: of the second of two classes, or of every class."""
-        scores = self._scores(X)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The class with the largest score."""
-        scores = self._scores(X)
-        best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+    _signed: ClassVar[bool] = True
 
 
-class LangevinLogistic(SmoothClassifier):
+class SmoothRegressor(SmoothEstimator, LangevinRegressor):
+    """Numeric targets by a smooth loss of linear predictions.
+
+    Subclass it and override `make_loss` to use your own loss (docs/losses.md); `LangevinHuber` says
+    what the parameters mean.
+    """
+
+
+class LangevinLogistic(SmoothEstimator, LangevinClassifier):
     """Logistic regression learned by noisy gradient steps, so that rows can be forgotten later.
 
     The objective is ``sum_j l(theta'x_j, y_j) + alpha/2 |theta|^2`` with the logistic loss for two
@@ -186,6 +172,8 @@ class LangevinLogistic(SmoothClassifier):
     True
     """
 
+    _signed: ClassVar[bool] = True
+
     def make_loss(self, n_outputs: int) -> Loss:
         """Logistic for one score, softmax for several."""
         return Logistic() if n_outputs == 1 else Softmax()
@@ -205,14 +193,7 @@ class LangevinLogistic(SmoothClassifier):
         return np.column_stack([log_expit(-scores), log_expit(scores)])
 
 
-class SmoothRegressor(_Smooth, LangevinRegression):
-    """Numeric targets by a smooth loss of linear predictions; `LangevinHuber` is one.
-
-    A class of one's own overrides `make_loss` (docs/losses.md).
-    """
-
-
-class LangevinHuber(SmoothRegressor):
+class LangevinHuber(SmoothEstimator, LangevinRegressor):
     """Huber regression learned by noisy gradient steps, so that rows can be forgotten later.
 
     The objective is ``sum_j h(x_j'theta - y_j) + alpha/2 |theta|^2``; h is r^2/2 up to a threshold
@@ -269,8 +250,9 @@ class LangevinHuber(SmoothRegressor):
         )
         self.threshold = threshold
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        """Refuse parameters that are out of range."""
+        super().check_parameters()
         check_real("threshold", self.threshold, above=0.0)
 
     def make_loss(self, n_outputs: int) -> Loss:

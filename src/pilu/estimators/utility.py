@@ -2,26 +2,21 @@
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from sklearn.base import is_classifier
 
 from pilu._checks import complaint
+from pilu._processes import blas_threads
 from pilu.certify.accountant import Law
 from pilu.chains.chain import Chain
 from pilu.chains.entropy import SystemGaussian
 from pilu.chains.predictions import Predictions, Prospect, expected_accuracy, expected_rmse
 from pilu.chains.request import Request
 from pilu.chains.schedule import Segment
-from pilu.minibatch.forecast import MinibatchForecast
-from pilu.minibatch.law import MinibatchLaw
-from pilu.ridge.forecast import Forecast
-from pilu.ridge.law import RidgeLaw
-from pilu.ridge.problem import RidgeProblem
 
 __all__ = [
     "Appraiser",
@@ -29,6 +24,7 @@ __all__ = [
     "Validation",
     "langevin_record",
     "predict_utility",
+    "read_validation",
     "redraw_record",
     "timed",
 ]
@@ -135,17 +131,35 @@ class Validation:
         return expected_accuracy(predictions, labels)
 
 
+def read_validation(model: Any, pair: Any, name: str = "validation") -> Validation | None:
+    """Validation data of a fitted estimator, checked; None if there is none.
+
+    `name` is what errors call the pair.
+    """
+    if pair is None:
+        return None
+    fitted = model.fitted_
+    if not fitted.chain.law(corrected=True).is_gaussian:
+        raise ValueError(
+            f"{name} must be None for other losses than ridge: the score that a request leaves "
+            "has no closed form. Score a copy of the model before and after."
+        )
+    return Validation.of(
+        pair,
+        model.read_rows,
+        n_targets=fitted.chain.theta.shape[1],
+        fit_intercept=fitted.source.fit_intercept,
+        is_classifier=is_classifier(model),
+        name=name,
+    )
+
+
 class Appraiser:
     """Scores of a law on validation data, for requests of at most K steps."""
 
     def __init__(self, validation: Validation, law: Law, n_unlearn_steps: int) -> None:
         self.validation = validation
-        self._forecast: Forecast | MinibatchForecast
-        if isinstance(law, MinibatchLaw):
-            self._forecast = MinibatchForecast(law, validation.X)
-        else:
-            assert isinstance(law, RidgeLaw)  # other losses are given no validation data
-            self._forecast = Forecast(law, validation.X, n_unlearn_steps)
+        self._forecast = law.forecast(validation.X, n_unlearn_steps)
         self.before = validation.score(self._forecast.before)
 
     def scores(self, request: Request, noise: float, n_unlearn_steps: int) -> tuple[float, float]:
@@ -187,8 +201,7 @@ def predict_utility(
     """The utility of quoted requests; `seconds` is what calibrating each of them took."""
     appraiser = Appraiser(validation, law, n_unlearn_steps)
     scores = np.empty((len(groups), 2))
-    # The small matrices of a full batch: a second thread only costs.
-    with nullcontext() if isinstance(law, MinibatchLaw) else threadpool_limits(1, user_api="blas"):
+    with blas_threads(law.blas_threads):
         for i, rows in enumerate(groups):
             request = Request.read(chain.problem.source, rows)
             scores[i] = appraiser.scores(request, float(noise[i]), n_unlearn_steps)
@@ -240,16 +253,9 @@ def timed(
 
 
 def _redraw_seconds(chain: Chain) -> float:
-    """What a redraw would take: the eigenbasis as it was timed, and a draw that is thrown away."""
+    """What a redraw would take: some of its steps are timed and thrown away."""
     steps, noise = chain.schedule.segments[0]
-    # Where rows are walked through, one step, or one cycle, is timed for all of them.
-    if isinstance(chain.problem, RidgeProblem):
-        eigenbasis, some = (
-            chain.problem.spectrum.seconds,
-            steps if chain.solver == "spectral" else 1,
-        )
-    else:
-        eigenbasis, some = 0.0, min(steps, chain.problem.n_batches)
+    some, eigenbasis = chain.problem.timing_sample(steps)
     _, seconds = timed(chain.forgetting, chain.problem, Segment(some, noise), SystemGaussian())
     return eigenbasis + seconds * steps / some
 

@@ -1,164 +1,53 @@
-"""What is known of a chain with a smooth loss: how far it spreads, and means by simulation.
+"""The law of a chain with a smooth loss, with what accountants need of it."""
 
-With eta < 2/L a step on a batch brings two points closer by c = max(|1 - eta m|, |1 - eta L|), so
-that theta_k is a Lipschitz function of the noises before it, with constant
-
-    tau_k,   tau_0 = 0,   tau_{k+1}^2 = c^2 tau_k^2 + 2 eta sigma_k^2.
-
-A statistic of row i is lipschitz |x_i|-Lipschitz in theta. By Gaussian concentration it exceeds its
-mean by lipschitz |x_i| tau_k q with probability exp(-q^2 / 2) at most, and so does the mean over R
-independent runs, with tau_k / sqrt(R)   [docs/concentration.md]. The means are those of R runs
-whose noise has nothing to do with the chain's own.
-"""
-
-import hashlib
-import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._checks import check_memory
-from pilu._progress import progress_bar
-from pilu.chains.contraction import contraction_between
-from pilu.chains.entropy import SimulatedGaussian
-from pilu.chains.schedule import Schedule
-from pilu.losses.problem import SmoothProblem
-from pilu.losses.steps import smooth_iterates
+from pilu._checks import complaint
+from pilu.chains.request import Request
+from pilu.losses.iterates import SmoothIterates
+from pilu.losses.sensitivities import SmoothSensitivities
 
-__all__ = ["AuxiliaryRuns", "SmoothLaw"]
+__all__ = ["SmoothLaw"]
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
-
-
-class AuxiliaryRuns(NamedTuple):
-    """How many runs estimate the means, and the seed of their noise, which is not the chain's."""
-
-    n_runs: int
-    seed: tuple[int, ...]
-
-    def renewed(self, fresh: int | None) -> "AuxiliaryRuns":
-        """Others, after a request, from which these cannot be had again: mixed with fresh bits."""
-        told = repr((self.seed, fresh)).encode()
-        return self._replace(seed=(int.from_bytes(hashlib.sha256(told).digest()[:16]),))
-
-
-class _Found(NamedTuple):
-    means: Array  # of the statistic over the runs, at each row's visits: n x cycles
-    largest_norm: float  # of theta_k in any run, or more
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothLaw:
-    """The chain of a smooth problem, from a fixed start (p x C)."""
+class SmoothLaw(SmoothIterates):
+    """What `chains.law.Law` asks for: bounds by concentration; the iterates are not Gaussian."""
 
-    problem: SmoothProblem
-    step_size: float
-    schedule: Schedule
-    start: Array
-    auxiliary: AuxiliaryRuns
+    is_gaussian: ClassVar[bool] = False
+    blas_threads: ClassVar[int | None] = None
 
     @property
-    def n_outputs(self) -> int:
-        """Columns of theta, C."""
-        return int(self.start.shape[1])
+    def sensitivities(self) -> SmoothSensitivities:
+        """Bounds on gradients at the rows' visits."""
+        return SmoothSensitivities(self)
 
-    @property
-    def alpha(self) -> float:
-        """The regularisation."""
-        return self.problem.alpha
+    def prepare_after_learning(self) -> None:
+        """Nothing: the auxiliary runs are taken when they are first needed."""
 
-    @property
-    def contraction(self) -> float:
-        """c of every step, whichever rows are left; above it by rounding."""
-        return contraction_between(self.alpha, self.problem.largest, self.step_size)
-
-    @cached_property
-    def spreads(self) -> Array:
-        """tau_k for every step, rounded up."""
-        c2, squares = self.contraction**2, np.zeros(self.schedule.n_steps)
-        for k, variance in enumerate(self.schedule.variances(self.step_size)[:-1]):
-            squares[k + 1] = (c2 * squares[k] + variance) * (1 + 2.0**-50)
-        return np.asarray(np.sqrt(squares) * (1 + 2.0**-50))
-
-    @property
-    def least_final_variance(self) -> float:
-        """Of theta_N in any direction, about: as if every step took as much away as a step can."""
-        kept, found = max(1.0 - self.step_size * self.problem.largest, 0.0) ** 2, 0.0
-        for variance in self.schedule.variances(self.step_size):
-            found = kept * found + variance
-        return float(found)
-
-    def largest_size(self, n_more_steps: int) -> float:
-        """Bounds |theta|, a deviation included, of this run and of any without some of its rows.
-
-        Without noise |theta_{k+1} - theta_0| <= c |theta_k - theta_0| + eta |grad f_t(theta_0)|,
-        and a gradient is at most as long as those of all its rows together.
-        """
-        problem, start = self.problem, float(np.linalg.norm(self.start))
-        cycles = -(-(self.schedule.n_steps + n_more_steps) // problem.n_batches)
-        gradients = self._gradients_at_the_start + self.alpha * start
-        away = cycles * float(np.sum(gradients))
-        if self.contraction < 1.0:
-            away = min(away, float(np.max(gradients)) / (1.0 - self.contraction))
-        noise = math.sqrt(float(np.sum(self.schedule.variances(self.step_size))))
-        return start + self.step_size * away + noise
-
-    @cached_property
-    def _gradients_at_the_start(self) -> Array:
-        problem = self.problem
-        batches = range(problem.n_batches)
-        return np.array([problem.summed_gradient_norms(self.start, t) for t in batches])
-
-    def n_visits(self, rows: Rows) -> int:
-        """Visits of all the rows' batches, counted for each row."""
-        return self.problem.n_visits(rows, self.schedule.n_steps)
-
-    @cached_property
-    def n_visits_of_all(self) -> int:
-        """Visits of all rows that are left."""
-        return self.n_visits(np.flatnonzero(self.problem.source.live))
-
-    @property
-    def largest_norm(self) -> float:
-        """Of theta_k in any auxiliary run, or more."""
-        return self._found.largest_norm
-
-    def prepare(self) -> None:
-        """The auxiliary runs, which every later question needs."""
-        _ = self._found
-
-    def mean_statistics(self, rows: Rows, n_visits: int) -> Array:
-        """Means over the auxiliary runs at the rows' first visits: (R x n_visits)."""
-        return np.asarray(self._found.means[rows, :n_visits])
-
-    @cached_property
-    def _found(self) -> _Found:
-        problem, (R, seed) = self.problem, self.auxiliary
-        N, M = self.schedule.n_steps, problem.n_batches
-        n, visits = problem.source.n_rows, -(-N // M)
-        check_memory(
-            8 * n * visits,
-            f"means of {n:,} rows at {visits:,} visits each",
-            "Learn with a smaller batch_size, or in fewer steps: rows are then visited less often.",
+    def comparison(self, request: Request, likely_size: int = 0) -> NoReturn:
+        """Refused: the two runs of Definition 1 have no known law."""
+        raise complaint(
+            "accountant",
+            f"'theorem' for the {self.problem.loss.name} loss",
+            "exact",
+            "The iterates are Gaussian for ridge only.",
         )
-        means = np.zeros((n, visits))
 
-        def see(step: int, rows: Rows, scores: Array, targets: Array) -> None:
-            means[rows, step // M] = np.mean(problem.loss.statistic(scores, targets), axis=1)
+    def coordinates(self, X: Array) -> Array:
+        """The rows themselves."""
+        return X
 
-        problem.check_rows(range(N))
-        theta, gaussian = np.tile(self.start, (1, R)), SimulatedGaussian(seed)
-        largest, done = float(np.linalg.norm(theta)), 0
-        with progress_bar(N, what=f"{R} auxiliary runs", unit="step") as bar:
-            for segment in self.schedule.segments:
-                for moved in smooth_iterates(
-                    theta, problem, self.step_size, segment, done, gaussian, R, see
-                ):
-                    theta, largest = moved, max(largest, float(np.linalg.norm(moved)))
-                    bar.update()
-                done += segment.steps
-        return _Found(means, largest)
+    def portable(self) -> None:
+        """None: requests share the auxiliary runs."""
+        return None
+
+    def forecast(self, points: Array, n_unlearn_steps: int) -> NoReturn:
+        """Refused: the score that a request leaves has no closed form."""
+        raise ValueError(f"the {self.problem.loss.name} loss has no forecast in closed form.")

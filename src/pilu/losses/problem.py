@@ -1,132 +1,97 @@
-"""Learning with a smooth convex loss, on all rows at every step or on mini-batches in turn.
+"""Learning with a smooth loss, as a kind of problem (`chains.problem`)."""
 
-    f_t(theta) = sum_{j in batch t} l(theta'x_j, y_j) + alpha/2 |theta|^2
-
-Rows are read in blocks of bounded size, each of them once for a step; scores of all runs that
-are carried on together are one matrix product.
-"""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._digits import up_to_grid
-from pilu.chains.batches import Batch, BatchedProblem
+from pilu.chains.entropy import GaussianSource
+from pilu.chains.problem import Run
+from pilu.chains.schedule import Segment
+from pilu.chains.steps import walk
 from pilu.data.rows import RowSource
+from pilu.losses.iterates import AuxiliaryRuns
+from pilu.losses.law import SmoothLaw
 from pilu.losses.loss import Loss
-from pilu.losses.probe import check_loss, probe
-from pilu.ridge.spectrum import check_room
+from pilu.losses.objective import SmoothObjective
 
-__all__ = ["SmoothProblem", "Spectator"]
+__all__ = ["SmoothProblem"]
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
-# see(step, positions, scores, targets): told of the scores of rows while they are at hand
-Spectator = Callable[[int, Rows, Array, Array], None]
-
-_BLOCK_BYTES = 32 * 2**20
-_SHORTEST_RUN = 64  # rows: where gaps leave less between them, rows are copied together
-_ROUNDING = 8 * np.finfo(np.float64).eps  # of eigenvalues, for each row and column
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothProblem(BatchedProblem):
-    """Rows, a loss and a penalty."""
+class SmoothProblem(SmoothObjective):
+    """Rows, a loss, a penalty, and the auxiliary runs that estimate means.
 
-    loss: Loss
+    The runs are drawn once for the rows that are left: drawing them again until they suit would
+    void the certificate. Forgetting rows replaces them.
+    """
+
+    runs: AuxiliaryRuns
 
     @classmethod
     def fit(
-        cls, source: RowSource, alpha: float, n_outputs: int, batch_size: int, loss: Loss
-    ) -> "SmoothProblem":
-        """The problem of rows seen for the first time, digested in the same pass.
+        cls,
+        source: RowSource,
+        alpha: float,
+        n_outputs: int,
+        batch_size: int,
+        loss: Loss,
+        runs: AuxiliaryRuns,
+    ) -> Self:
+        """The problem of rows seen for the first time."""
+        return cls.first_seen(source, alpha, n_outputs, batch_size, loss, runs=runs)
 
-        The curvature of l(theta'x, y) in theta is at most smoothness |x|^2 in direction x, so that
-        a batch's is at most smoothness times the largest eigenvalue of X_t'X_t.
-        """
-        check_loss(loss)
-        problem, largest = cls(source, alpha, batch_size, n_outputs, np.inf, loss), 0.0
-        probe(loss, problem._first(problem.positions(0)[:64]).targets)
-        for t in range(problem.n_batches):
-            largest = max(largest, problem._largest_eigenvalue(problem.positions(t)))
-        # alpha and the product are rounded: two units more
-        return replace(problem, largest=(alpha + loss.smoothness * largest) * (1 + 2**-50))
-
-    def rounded_for(self, step_size: float) -> "SmoothProblem":
-        """The same with a coarser bound of the curvature that changes nothing for these steps.
-
-        With all its digits it would tell, beside the rows that are left, who was taken out. Up to
-        1/L a step contracts by 1 - eta alpha, whatever L is.
-        """
-        if step_size * self.largest <= 1.0 + 2.0**-50:  # 1/L itself, rounding aside
-            return replace(self, largest=1.0 / step_size)
-        coarse = up_to_grid(self.largest, 8)
-        return replace(self, largest=coarse) if step_size * coarse < 2.0 else self
-
-    def _largest_eigenvalue(self, rows: Rows) -> float:
-        """Of X_t'X_t, or a little more: rounding of the product and of LAPACK is added.
-
-        Entries of a product of n terms are off by n units of |x_i|'|x_j|, so that the matrix is by
-        n units of its trace in norm; eigenvalues of p x p matrices by a few p units of the norm.
-        """
-        p = self.n_parameters
-        if len(rows) < p:
-            batch = self._first(rows)
-            found, trace = batch.largest(), float(np.sum(batch.squared_norms()))
-        else:
-            check_room(p)
-            gram = np.zeros((p, p))
-            for run in self._runs(rows, n_runs=1):
-                gram += self._first(run).gram()
-            found, trace = float(np.linalg.eigvalsh(gram)[-1]), float(np.trace(gram))
-        return max(found, 0.0) + _ROUNDING * (len(rows) + p) * trace
-
-    def _first(self, rows: Rows) -> Batch:
-        features, targets = self.source.first(rows)
-        self.loss.check_targets(targets)
-        return Batch(features, targets, self.source.fit_intercept)
-
-    def check_rows(self, steps: range) -> None:
-        """Compare the rows of all batches that have a turn with their digests."""
-        self.source.check(
-            run for t in self.batches_met(steps) for run in self._runs(self.positions(t), n_runs=1)
+    @classmethod
+    def restored(
+        cls, record: Mapping[str, Any], source: RowSource, n_outputs: int, loss: Loss, n_runs: int
+    ) -> Self:
+        """The problem of a store's record (`record`)."""
+        return cls(
+            source,
+            float(record["alpha"]),
+            source.n_rows,
+            n_outputs,
+            float(record["largest_curvature"]),
+            loss,
+            AuxiliaryRuns(
+                n_runs,
+                tuple(int(part) for part in record["auxiliary_seed"]),
+                private=bool(record["private"]),
+            ),
         )
 
-    def gradient(
-        self, theta: Array, step: int, n_runs: int = 1, see: Spectator | None = None
+    def walk(
+        self,
+        theta: Array,
+        step_size: float,
+        segment: Segment,
+        first_step: int,
+        gaussian: GaussianSource,
     ) -> Array:
-        """grad f_t of the batch whose turn it is, for `n_runs` of theta side by side: p x (R C)."""
-        total = self.alpha * theta
-        for rows, batch in self._blocks(step % self.n_batches, n_runs):
-            scores = batch.times(theta).reshape(len(rows), n_runs, self.n_outputs)
-            targets = batch.targets[:, None, :]
-            # Whoever looks at them before the gradient is taken must leave them as they are.
-            scores.flags.writeable = targets.flags.writeable = False
-            if see is not None:
-                see(step, rows, scores, targets)
-            total += batch.back(self.loss.gradient(scores, targets).reshape(len(rows), -1))
-        return total
+        """Theta after a segment of steps."""
+        self.check_rows(range(first_step, first_step + segment.steps))
+        return walk(theta, self.gradient, step_size, segment, gaussian, first_step)
 
-    def summed_gradient_norms(self, theta: Array, t: int) -> float:
-        """sum over the rows of batch t of |x| |dl/dz|."""
-        total = 0.0
-        for _, batch in self._blocks(t, n_runs=1):
-            slopes = np.linalg.norm(self.loss.gradient(batch.times(theta), batch.targets), axis=1)
-            total += float(np.sqrt(batch.squared_norms()) @ slopes)
-        return total
+    def law(self, run: Run, *, corrected: bool = False) -> SmoothLaw:
+        """The law of a run."""
+        return SmoothLaw(self, *run, self.runs)
 
-    def _blocks(self, t: int, n_runs: int) -> Iterator[tuple[Rows, Batch]]:
-        for run in self._runs(self.positions(t), n_runs):
-            yield run, self.batch(run)
+    def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> Self:
+        """The problem without `rows`, with auxiliary runs of its own."""
+        return replace(super().without(rows, x, y), runs=self.runs.renewed())
 
-    def _runs(self, rows: Rows, n_runs: int) -> Iterator[Rows]:
-        """Rows in blocks that are consecutive where they can be: those are read without a copy."""
-        width = max(self.n_parameters, n_runs * self.n_outputs)
-        longest = max(1, _BLOCK_BYTES // (8 * width))
-        gaps = np.flatnonzero(np.diff(rows) > 1) + 1
-        pieces = [rows] if len(gaps) * _SHORTEST_RUN > len(rows) else np.split(rows, gaps)
-        for piece in pieces:
-            if len(piece):
-                yield from np.array_split(piece, -(-len(piece) // longest))
+    def describe_loss(self) -> dict[str, Any]:
+        """Name and options of the loss."""
+        return self.loss.describe()
+
+    def record(self) -> dict[str, Any]:
+        """What a store keeps: the same runs serve every command until a row is forgotten."""
+        return {
+            **super().record(),
+            "largest_curvature": self.largest,
+            "auxiliary_seed": [str(part) for part in self.runs.seed],
+        }

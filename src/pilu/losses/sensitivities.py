@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._checks import complaint
 from pilu.chains.contraction import ROUNDING
 from pilu.chains.request import Request
-from pilu.losses.law import SmoothLaw
+from pilu.losses.iterates import SmoothIterates
 
 __all__ = ["SmoothSensitivities"]
 
@@ -33,7 +34,7 @@ _ROUNDING_OF_A_STEP = 4e-15
 class SmoothSensitivities:
     """Sensitivity bounds of a chain with a smooth loss, on a full batch or on mini-batches."""
 
-    law: SmoothLaw
+    law: SmoothIterates
 
     @property
     def rounding(self) -> float:
@@ -88,9 +89,22 @@ class SmoothSensitivities:
             )
         return np.asarray(law.step_size * norms * largest * (1 + rounding))
 
+    def check_options(self, *, group: str, strong_convexity: str) -> None:
+        """Refuse what is known for ridge only."""
+        for option, given, only, reason in (
+            ("group", group, "sum", "Means are those of single rows."),
+            ("strong_convexity", strong_convexity, "alpha", "Curvature varies along the chain."),
+        ):
+            if given != only:
+                raise complaint(option, f"{only!r} for other losses than ridge", given, reason)
+
+    def prepare(self, rows: Rows) -> None:
+        """Take the auxiliary runs, which serve all rows."""
+        self.law.prepare()
+
     def of_group_jointly(self, rows: Request, slack: float) -> Array:
-        """Not known: the means are those of single rows."""
-        raise NotImplementedError("means are those of single rows: Theorem refuses group='joint'")
+        """Refused by `check_options`; the sum is a bound all the same."""
+        return self.of_group_sum(rows, slack)
 
     def _deviation(self, slack: float, n_visits: int) -> float:
         """q: in units of a statistic's Lipschitz constant in the noise."""

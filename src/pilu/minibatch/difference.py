@@ -25,7 +25,7 @@ from pilu.chains.comparison import Comparison
 from pilu.chains.difference import ChainDifference
 from pilu.chains.rounding import UNIT
 from pilu.minibatch.flows import covariance_after, flow_of
-from pilu.minibatch.law import MinibatchLaw
+from pilu.minibatch.iterates import MinibatchIterates
 
 __all__ = ["MinibatchDifference"]
 
@@ -49,9 +49,9 @@ class _Laws(NamedTuple):
 class MinibatchDifference(Comparison):
     """What tells the run with `rows` (values X, Y) from the run without them."""
 
-    law: MinibatchLaw
+    law: MinibatchIterates
 
-    def __init__(self, law: MinibatchLaw, rows: Rows, X: Array, Y: Array) -> None:
+    def __init__(self, law: MinibatchIterates, rows: Rows, X: Array, Y: Array) -> None:
         super().__init__(law, is_nothing=not X.any() or law.n_visits(rows) == 0)
         self._rows, self._X, self._Y = rows, X, Y
         self._retained = law.problem.without(rows, X, Y)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pilu._progress import progress_bar
 from pilu.chains.batches import Batch
 from pilu.chains.schedule import Schedule
-from pilu.minibatch.problem import MinibatchProblem
+from pilu.minibatch.batches import RidgeBatches
 
 __all__ = ["Flow", "covariance_after", "flow_of", "propagated"]
 
@@ -36,7 +36,7 @@ class Flow:
         return (product + product.T) / 2
 
 
-def flow_of(problem: MinibatchProblem, step_size: float, first: int, steps: int) -> Flow:
+def flow_of(problem: RidgeBatches, step_size: float, first: int, steps: int) -> Flow:
     """The flow of `steps` steps from step `first` on."""
     cycles, rest = divmod(steps, problem.n_batches)
     if cycles < 2:
@@ -47,7 +47,7 @@ def flow_of(problem: MinibatchProblem, step_size: float, first: int, steps: int)
 
 
 def covariance_after(
-    problem: MinibatchProblem, step_size: float, schedule: Schedule
+    problem: RidgeBatches, step_size: float, schedule: Schedule
 ) -> tuple[Array, float]:
     """Sigma after all steps of a schedule from a fixed start, and what its rounding is relative to.
 
@@ -66,7 +66,7 @@ def covariance_after(
 
 
 def _stepwise(
-    problem: MinibatchProblem, step_size: float, first: int, steps: int, early: int
+    problem: RidgeBatches, step_size: float, first: int, steps: int, early: int
 ) -> tuple[Flow, Flow]:
     """The flow of the first `early` of the steps, and that of all."""
     p, alpha = problem.n_parameters, problem.alpha

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pilu.chains.predictions import Predictions, Prospect
 from pilu.chains.schedule import Schedule
-from pilu.minibatch.law import MinibatchLaw, mean_after, variances_back
+from pilu.minibatch.iterates import MinibatchIterates, mean_after, variances_back
 
 __all__ = ["MinibatchForecast", "MinibatchRequestForecast"]
 
@@ -23,7 +23,7 @@ Rows = NDArray[np.intp]
 class MinibatchForecast:
     """Predictions of a chain at fixed points (n x p, with the intercept's ones)."""
 
-    def __init__(self, law: MinibatchLaw, points: Array) -> None:
+    def __init__(self, law: MinibatchIterates, points: Array) -> None:
         self.law, self.points = law, points
 
     @cached_property
@@ -59,11 +59,11 @@ class MinibatchRequestForecast:
         law = self._law
         learning = Schedule(law.schedule.segments[:1])
         return _predictions(
-            MinibatchLaw(self._retained, law.step_size, learning, law.start), self._points
+            MinibatchIterates(self._retained, law.step_size, learning, law.start), self._points
         )
 
 
-def _predictions(law: MinibatchLaw, points: Array) -> Predictions:
+def _predictions(law: MinibatchIterates, points: Array) -> Predictions:
     variances, _ = variances_back(
         law.problem, law.step_size, points, law.schedule.n_steps, law.variances
     )

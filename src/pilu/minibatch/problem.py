@@ -1,19 +1,16 @@
-"""Ridge regression in mini-batches: contiguous rows in a fixed order, walked through in turn.
+"""Ridge regression on mini-batches, as a kind of problem (`chains.problem`)."""
 
-    grad f_t(theta) = X_t'(X_t theta - Y_t) + alpha theta        [PILU, app. mini-batch, the update]
-
-A batch that has no rows left keeps its turn, and its step is then shrinkage by alpha and noise.
-"""
-
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.chains.batches import Batch, BatchedProblem
-from pilu.data.rows import RowSource
+from pilu.chains.entropy import GaussianSource
+from pilu.chains.problem import Run
+from pilu.chains.schedule import Segment
+from pilu.chains.steps import walk
+from pilu.minibatch.batches import RidgeBatches
+from pilu.minibatch.law import MinibatchLaw
 
 __all__ = ["MinibatchProblem"]
 
@@ -21,42 +18,26 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class MinibatchProblem(BatchedProblem):
-    """Ridge regression in mini-batches."""
+class MinibatchProblem(RidgeBatches):
+    """Rows in batches, and a penalty that acts at every step."""
 
-    @classmethod
-    def fit(
-        cls, source: RowSource, alpha: float, n_outputs: int, batch_size: int
-    ) -> "MinibatchProblem":
-        """The problem of rows seen for the first time, digested in the same pass."""
-        problem, largest = cls(source, alpha, batch_size, n_outputs, np.inf), 0.0
-        for t in range(problem.n_batches):
-            batch = Batch(*source.first(problem.positions(t)), source.fit_intercept)
-            largest = max(largest, batch.largest())
-        return replace(problem, largest=alpha + largest)
+    def walk(
+        self,
+        theta: Array,
+        step_size: float,
+        segment: Segment,
+        first_step: int,
+        gaussian: GaussianSource,
+    ) -> Array:
+        """Theta after a segment of steps, one batch each."""
+        turns = self.turns(range(first_step, first_step + segment.steps))
 
-    def turns(self, steps: range) -> Iterator[tuple[int, Batch]]:
-        """(step, batch) for each of the steps; their rows are checked before the first."""
-        positions = {t: self.positions(t) for t in self.batches_met(steps)}
-        self.source.check(positions.values())
-        for k in steps:
-            yield k, self.batch(positions[k % self.n_batches])
+        def gradient(theta: Array, k: int) -> Array:
+            _, batch = next(turns)
+            return batch.back(batch.times(theta) - batch.targets) + self.alpha * theta
 
-    def smallest_without(self, rows: NDArray[np.intp]) -> float:
-        """A lower bound, never below alpha, on every batch's smallest eigenvalue without rows."""
-        retained, p = replace(self, source=self.source.without(rows)), self.n_parameters
-        if np.min(retained.batch_sizes) < p:
-            return self.alpha
-        least = self._smallest.copy()  # only those of the rows' batches change
-        for t in np.unique(self.batch_of(rows)):
-            least[t] = retained._smallest_of(range(int(t), int(t) + 1))[0]
-        margin = 8 * np.finfo(np.float64).eps * (p + 2) * self.largest
-        return max(self.alpha, self.alpha + float(np.min(least)) - margin)
+        return walk(theta, gradient, step_size, segment, gaussian, first_step)
 
-    @cached_property
-    def _smallest(self) -> Array:
-        return self._smallest_of(range(self.n_batches))
-
-    def _smallest_of(self, batches: range) -> Array:
-        values = (np.linalg.eigvalsh(batch.gram())[0] for _, batch in self.turns(batches))
-        return np.array([float(value) for value in values])
+    def law(self, run: Run, *, corrected: bool = False) -> MinibatchLaw:
+        """The law of a run."""
+        return MinibatchLaw(self, *run)

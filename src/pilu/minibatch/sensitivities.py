@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pilu.chains.contraction import ROUNDING, contraction_between
 from pilu.chains.request import Request
 from pilu.chains.sensitivities import gaussian_norm_bound, joint_norm_bounds
-from pilu.minibatch.law import MinibatchLaw, VisitLaw
+from pilu.minibatch.iterates import MinibatchIterates, VisitLaw
 
 __all__ = ["MinibatchSensitivities"]
 
@@ -25,13 +25,20 @@ Array = NDArray[np.float64]
 class MinibatchSensitivities:
     """Sensitivity bounds of a chain of mini-batches."""
 
-    law: MinibatchLaw
+    law: MinibatchIterates
 
     rounding: ClassVar[float] = ROUNDING
 
     def terms(self, slack: float) -> dict[str, Any]:
         """Nothing: the laws are exact."""
         return {}
+
+    def check_options(self, *, group: str, strong_convexity: str) -> None:
+        """All of the theorem's options are available."""
+
+    def prepare(self, rows: NDArray[np.intp]) -> None:
+        """Compute the residual variances of all these rows in one sweep."""
+        self.law.expect(rows)
 
     def of_each(self, rows: Request, slack: float) -> Array:
         """Bounds for each row by itself: (n x N)."""

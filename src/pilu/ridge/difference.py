@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pilu.chains.difference import ChainDifference, LaterSteps
 from pilu.chains.rounding import UNIT
-from pilu.ridge.law import RidgeLaw
+from pilu.ridge.iterates import RidgeIterates
 from pilu.ridge.powers import Powers
 from pilu.ridge.spectral import decay, spread
 
@@ -36,7 +36,7 @@ def _lengths(powers: Powers, columns: Array, count: int) -> Array:
 
 
 def mean_rounding(
-    law: RidgeLaw, reach: Reach, residuals: Array, targets: Array, error: float
+    law: RidgeIterates, reach: Reach, residuals: Array, targets: Array, error: float
 ) -> float:
     """What rounding may do to Delta_N: relative to its terms, not to what is left of them.
 
@@ -55,7 +55,7 @@ def _sums_before(lengths: Array) -> Array:
     return np.concatenate([[0.0], np.cumsum(lengths[:-1])])
 
 
-def mean_difference(law: RidgeLaw, powers: Powers, source: Array, means: Array) -> Array:
+def mean_difference(law: RidgeIterates, powers: Powers, source: Array, means: Array) -> Array:
     """Delta_N = -eta sum_k (1 - eta A')^{N-1-k} X_f' u_k, where A' is diagonal.
 
     `powers` are those of 1 - eta A', `source` is X_f' in that basis (m x R), `means` are the
@@ -67,7 +67,7 @@ def mean_difference(law: RidgeLaw, powers: Powers, source: Array, means: Array) 
     return total
 
 
-def dense_difference(law: RidgeLaw, Z: Array, targets: Array) -> ChainDifference:
+def dense_difference(law: RidgeIterates, Z: Array, targets: Array) -> ChainDifference:
     """The difference in the full eigenbasis of A': exact up to rounding, O(p^3)."""
     means = law.residual_means(Z, targets)
     full = law.spectrum.matrix()

@@ -22,8 +22,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from pilu.chains.predictions import Predictions, Prospect
+from pilu.ridge.iterates import RidgeIterates
 from pilu.ridge.lanczos import BlockLanczos
-from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectral import decay, drift, spread
 
 __all__ = ["Forecast", "RequestForecast"]
@@ -40,7 +40,7 @@ class Forecast:
     `n_unlearn_steps` is the largest K that will be asked for.
     """
 
-    def __init__(self, law: RidgeLaw, points: Array, n_unlearn_steps: int) -> None:
+    def __init__(self, law: RidgeIterates, points: Array, n_unlearn_steps: int) -> None:
         self.law, self.n_unlearn_steps = law, n_unlearn_steps
         self.points = law.coordinates(points)
         spectrum = law.spectrum
@@ -180,7 +180,7 @@ class _Space:
         self.turn = self.vectors.T @ self.retained_vectors
 
     @classmethod
-    def of(cls, law: RidgeLaw, Z: Array, length: int) -> "_Space":
+    def of(cls, law: RidgeIterates, Z: Array, length: int) -> "_Space":
         """The smallest space of the list that keeps words of this length in A and A' on X_f'."""
         a, alpha = law.spectrum.eigenvalues, law.spectrum.alpha
         if len(a) > 2 * _GROWTH[0] * len(Z):  # else the full eigenbasis is as cheap
@@ -203,7 +203,7 @@ class _Space:
         inside = points if self._basis is None else points @ self._basis
         return inside @ self.vectors, inside @ self.retained_vectors
 
-    def _leak(self, law: RidgeLaw, width: int, length: int) -> float:
+    def _leak(self, law: RidgeIterates, width: int, length: int) -> float:
         """Bound on what M^i X_f' and M'^i X_f' have outside of the space, relative to |X_f|.
 
         eta |B| sum_{l<i} |E_last'(1 - eta T)^l R| (docs/exact.md); the coupling B is at most |A|.

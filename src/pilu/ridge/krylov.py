@@ -26,8 +26,8 @@ from scipy.linalg import eigh_tridiagonal
 from pilu.chains.difference import ChainDifference, Enclosure
 from pilu.chains.schedule import Schedule
 from pilu.ridge.difference import Reach, mean_difference, mean_rounding, steps_along
+from pilu.ridge.iterates import RidgeIterates
 from pilu.ridge.lanczos import BlockLanczos
-from pilu.ridge.law import RidgeLaw
 from pilu.ridge.powers import Powers
 
 __all__ = ["KrylovDifference", "krylov_difference"]
@@ -206,7 +206,9 @@ def _shrinking_factors(errors: Array, sizes: Array) -> Array:
     return np.asarray(np.sqrt((1 + kappa) * (1 + kappa * weights)))
 
 
-def krylov_difference(law: RidgeLaw, lanczos: BlockLanczos, targets: Array) -> KrylovDifference:
+def krylov_difference(
+    law: RidgeIterates, lanczos: BlockLanczos, targets: Array
+) -> KrylovDifference:
     """Project on the Lanczos space as it stands; `targets` are those of the rows (R x d)."""
     eta, N, T = law.step_size, law.schedule.n_steps, lanczos.projected
     m, k = len(T), len(lanczos.first)

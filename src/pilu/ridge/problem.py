@@ -7,15 +7,25 @@ until there are too many of them or somebody asks for the eigenbasis or the stat
 """
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._digits import up_to_grid
+from pilu.chains.entropy import GaussianSource
+from pilu.chains.problem import Run
+from pilu.chains.rounding import UNIT
+from pilu.chains.schedule import Segment
+from pilu.chains.steps import walk
 from pilu.data.rows import RowSource
 from pilu.data.statistics import ReadShare, Statistics
+from pilu.ridge.gradient import gradient_on_rows
+from pilu.ridge.law import RidgeLaw
+from pilu.ridge.spectral import draw_after
 from pilu.ridge.spectrum import Spectrum, check_room
 
 __all__ = ["RidgeProblem"]
@@ -24,6 +34,7 @@ Array = NDArray[np.float64]
 
 _STATISTICS_ERROR = 1e-12  # past it, subtracting rows gives way to a fresh pass over what is left
 _MOST_PENDING = 32  # rows in a correction
+_PER_OCTAVE = 4  # of a stored error: about forty deletions until the rows are summed anew
 _COLUMNS_FOR_EACH = 32  # a new eigenbasis of fewer columns is cheaper than a correction
 
 
@@ -42,29 +53,48 @@ class _Known:
 
 
 class RidgeProblem:
-    """Immutable in what it means; forgetting rows gives a new problem.
+    """Ridge regression on all rows at every step, as a kind of problem (`chains.problem`).
 
-    Inside, the correction gives way to a new eigenbasis on demand (`consolidate`). It holds the
-    values of rows already forgotten, so it is never pickled or copied.
+    Immutable in what it means; forgetting rows gives a new problem. Inside, the correction is
+    replaced by a new eigenbasis on demand (`consolidate`). It holds the values of rows already
+    forgotten, so it is never pickled or copied.
+
+    `solver` is "spectral" (one draw from the chain's law in the eigenbasis) or "gradient" (every
+    step on the rows); they are equal in law.
     """
 
-    def __init__(self, source: RowSource, alpha: float, known: _Known) -> None:
+    keeps_law: ClassVar[bool] = False
+    reads_rows: ClassVar[bool] = False
+    minibatch_size: ClassVar[None] = None
+
+    def __init__(
+        self, source: RowSource, alpha: float, known: _Known, solver: str = "spectral"
+    ) -> None:
         self.source = source
         self.alpha = alpha
+        self.solver = solver
         self._known = known
         self._settled: Statistics | None = None  # statistics without the rows taken out since
 
     @classmethod
-    def fit(cls, source: RowSource, alpha: float, n_outputs: int) -> "RidgeProblem":
+    def fit(
+        cls, source: RowSource, alpha: float, n_outputs: int, solver: str = "spectral"
+    ) -> "RidgeProblem":
         """The problem of rows seen for the first time, digested in the same pass."""
-        return cls.collected(source, alpha, n_outputs, partial(source.features, first=True))
+        read = partial(source.features, first=True)
+        return cls.collected(source, alpha, n_outputs, read, solver)
 
     @classmethod
     def known(
-        cls, source: RowSource, alpha: float, statistics: Statistics | None, spectrum: Spectrum
+        cls,
+        source: RowSource,
+        alpha: float,
+        statistics: Statistics | None,
+        spectrum: Spectrum,
+        solver: str = "spectral",
     ) -> "RidgeProblem":
         """A problem whose statistics and eigenbasis were kept."""
-        return cls(source, alpha, _Known(statistics, spectrum))
+        return cls(source, alpha, _Known(statistics, spectrum), solver)
 
     @classmethod
     def collected(
@@ -73,37 +103,40 @@ class RidgeProblem:
         alpha: float,
         n_outputs: int,
         read: ReadShare,
+        solver: str = "spectral",
     ) -> "RidgeProblem":
         """The problem of the rows that `read` gives."""
         n, p = int(source.live.sum()), source.n_columns
         if n >= p:
             check_room(p)
-            return cls.of_statistics(
-                source,
-                alpha,
-                Statistics.collect(read, n, p, n_outputs, fit_intercept=source.fit_intercept),
-            )
+            sums = Statistics.collect(read, n, p, n_outputs, fit_intercept=source.fit_intercept)
+            return cls.of_statistics(source, alpha, sums, solver)
         X, Y, filled = np.ones((n, p)), np.empty((n, n_outputs)), 0
         for x, y in read(0, 1):
             X[filled : filled + len(x), : x.shape[1]], Y[filled : filled + len(x)] = x, y
             filled += len(x)
-        return cls(source, alpha, _Known(None, Spectrum.of_rows(X, Y, alpha)))
+        return cls(source, alpha, _Known(None, Spectrum.of_rows(X, Y, alpha)), solver)
 
     @classmethod
     def of_statistics(
-        cls, source: RowSource, alpha: float, statistics: Statistics
+        cls, source: RowSource, alpha: float, statistics: Statistics, solver: str = "spectral"
     ) -> "RidgeProblem":
         """The problem of rows whose sums are known."""
         spectrum = replace(
             Spectrum.of_statistics(statistics.gram, statistics.cross, alpha),
             target_norm=math.sqrt(statistics.target_energy) * (1 + 1e-9),
         )
-        return cls(source, alpha, _Known(statistics, spectrum))
+        return cls(source, alpha, _Known(statistics, spectrum), solver)
 
     @property
     def n_outputs(self) -> int:
         """Columns of theta, d."""
         return int(self._known.spectrum.cross.shape[1])
+
+    @property
+    def largest(self) -> float:
+        """Largest eigenvalue of A, with the rows that were taken out since."""
+        return self._known.spectrum.largest
 
     @property
     def statistics_error(self) -> float:
@@ -160,16 +193,115 @@ class RidgeProblem:
             if known.statistics.error_without(*pending) <= _STATISTICS_ERROR:
                 spectrum = known.spectrum.without(x, y)
                 corrected = _Known(known.statistics, spectrum, pending)
-                problem = RidgeProblem(source, self.alpha, corrected)
+                problem = RidgeProblem(source, self.alpha, corrected, self.solver)
                 if len(pending[0]) > min(_MOST_PENDING, source.n_columns // _COLUMNS_FOR_EACH):
                     problem.consolidate()
                 return problem
         # Few rows, or a deletion that cancels the digits of the rest: start from the rows.
-        return self.collected(source, self.alpha, self.n_outputs, source.features)
+        return self.reading(source).recollected()
+
+    def recollected(self) -> "RidgeProblem":
+        """The same problem with statistics and eigenbasis summed anew from the rows that are left.
+
+        What came from a subtraction is rounded differently from what never had the rows.
+        """
+        source = self.source
+        return self.collected(source, self.alpha, self.n_outputs, source.features, self.solver)
 
     def reading(self, source: RowSource) -> "RidgeProblem":
         """The same problem with its rows attached or detached."""
-        return RidgeProblem(source, self.alpha, self._known)
+        return RidgeProblem(source, self.alpha, self._known, self.solver)
+
+    def for_steps(self, step_size: float) -> "RidgeProblem":
+        """The same problem: the eigenbasis does not depend on the steps."""
+        return self
+
+    def walk(
+        self,
+        theta: Array,
+        step_size: float,
+        segment: Segment,
+        first_step: int,
+        gaussian: GaussianSource,
+    ) -> Array:
+        """Theta after a segment of Langevin steps, drawn or taken one by one."""
+        if self.solver == "spectral":
+            return draw_after(theta, self.corrected_spectrum, step_size, segment, gaussian)
+        for _ in self.source.blocks():  # rows are compared with their digests once, before
+            pass
+
+        def gradient(theta: Array, step: int) -> Array:
+            return gradient_on_rows(theta, self.source, self.alpha)
+
+        return walk(theta, gradient, step_size, segment, gaussian)
+
+    def law(self, run: Run, *, corrected: bool = False) -> RidgeLaw:
+        """The law of a run; a corrected one may have rows taken out of its basis."""
+        spectrum = self.corrected_spectrum if corrected else self.spectrum
+        return RidgeLaw(spectrum, *run, max(self.statistics_error, UNIT))
+
+    def batch_facts(
+        self, rows: NDArray[np.intp], n_steps: int, n_unlearn_steps: int
+    ) -> dict[str, bool]:
+        """Nothing: every step takes all rows."""
+        return {}
+
+    def timing_sample(self, n_steps: int) -> tuple[int, float]:
+        """A draw, or one step of many, and the eigenbasis as it was timed."""
+        return (n_steps if self.solver == "spectral" else 1), self.spectrum.seconds
+
+    def describe_loss(self) -> dict[str, Any]:
+        """Name of the loss."""
+        return {"name": "squared"}
+
+    def record(self) -> dict[str, Any]:
+        """What a store keeps as plain numbers."""
+        statistics, spectrum = self.statistics, self.spectrum
+        sums = None
+        if statistics is not None:
+            # More error is the safe side; with all its digits it would reveal the norm of the rows
+            # that were taken out.
+            error = up_to_grid(statistics.error, _PER_OCTAVE) if statistics.error else 0.0
+            sums = {"target_energy": statistics.target_energy, "error": error}
+        return {
+            "spectrum_seconds": spectrum.seconds,
+            "target_norm": spectrum.target_norm,
+            "statistics": sums,
+        }
+
+    def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """What a store keeps as arrays; computing a new eigenbasis comes last."""
+        statistics = self.statistics_before_spectrum
+        if statistics is not None:
+            yield "gram", statistics.gram
+            yield "cross", statistics.cross
+        spectrum = self.spectrum
+        yield "eigenvalues", spectrum.eigenvalues
+        yield "basis", spectrum.basis
+        yield "spectral_cross", spectrum.cross
+
+    @classmethod
+    def restored(
+        cls,
+        record: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        source: RowSource,
+        solver: str,
+    ) -> "RidgeProblem":
+        """The problem of a store's record and arrays."""
+        alpha, sums, statistics = float(record["alpha"]), record["statistics"], None
+        if sums is not None:
+            energy, error = float(sums["target_energy"]), float(sums["error"])
+            statistics = Statistics(arrays["gram"], arrays["cross"], energy, error)
+        spectrum = Spectrum(
+            arrays["eigenvalues"],
+            arrays["basis"],
+            arrays["spectral_cross"],
+            alpha,
+            float(record["spectrum_seconds"]),
+            float(record["target_norm"]),
+        )
+        return cls.known(source, alpha, statistics, spectrum, solver)
 
     def __getstate__(self) -> dict[str, Any]:
         self.consolidate()

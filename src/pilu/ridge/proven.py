@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pilu.chains.comparison import ROUNDING_LIMIT, Comparison
 from pilu.chains.difference import ChainDifference, Enclosure
 from pilu.ridge.difference import dense_difference
+from pilu.ridge.iterates import RidgeIterates
 from pilu.ridge.krylov import KrylovDifference, krylov_difference
 from pilu.ridge.lanczos import BlockLanczos
-from pilu.ridge.law import RidgeLaw
 
 __all__ = ["ProvenDifference"]
 
@@ -37,7 +37,7 @@ class ProvenDifference(Comparison):
 
     Parameters
     ----------
-    law : RidgeLaw
+    law : RidgeIterates
     Z : array
         The rows in the law's coordinates, R of them.
     targets : array
@@ -46,9 +46,9 @@ class ProvenDifference(Comparison):
         Smallest projection worth trying, where that is known.
     """
 
-    law: RidgeLaw
+    law: RidgeIterates
 
-    def __init__(self, law: RidgeLaw, Z: Array, targets: Array, *, at_least: int = 0) -> None:
+    def __init__(self, law: RidgeIterates, Z: Array, targets: Array, *, at_least: int = 0) -> None:
         super().__init__(law, is_nothing=not Z.any())  # rows of zeros leave no trace
         self._rows, self._targets = Z, targets
         self._krylov: KrylovDifference | None = None

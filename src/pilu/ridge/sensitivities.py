@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pilu.chains.contraction import ROUNDING, contraction_between
 from pilu.chains.request import Request
 from pilu.chains.sensitivities import gaussian_norm_bound, joint_norm_bounds
-from pilu.ridge.law import RidgeLaw
+from pilu.ridge.iterates import RidgeIterates
 
 __all__ = ["RidgeSensitivities"]
 
@@ -23,13 +23,19 @@ class RidgeSensitivities:
     Iterate 0 is deterministic and needs no tail; the paper's union bound over all steps is kept.
     """
 
-    law: RidgeLaw
+    law: RidgeIterates
 
     rounding: ClassVar[float] = ROUNDING
 
     def terms(self, slack: float) -> dict[str, Any]:
         """Nothing: the laws are exact."""
         return {}
+
+    def check_options(self, *, group: str, strong_convexity: str) -> None:
+        """All of the theorem's options are available."""
+
+    def prepare(self, rows: NDArray[np.intp]) -> None:
+        """Requests share nothing but the law."""
 
     def of_each(self, rows: Request, slack: float) -> Array:
         """Bounds for each row by itself: (n x N).

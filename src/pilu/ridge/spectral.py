@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pilu.chains.entropy import GaussianSource
 from pilu.chains.schedule import Segment
+from pilu.chains.steps import langevin_steps
 from pilu.ridge.spectrum import Spectrum
 
 __all__ = ["decay", "decays", "draw_after", "drift", "spread"]
@@ -101,11 +102,11 @@ def _stepped(
 ) -> Array:
     # Rows taken out couple the coordinates, so the steps are taken one by one: O(p d) each. Noise
     # that is isotropic for theta is isotropic in the basis.
-    push = step_size * spectrum.cross
-    for _ in range(segment.steps):
-        state = state - step_size * spectrum.times(state) + push
-        if segment.noise > 0:
-            state += np.sqrt(2 * step_size) * segment.noise * gaussian.normal(state.shape)
+    def gradient(state: Array, step: int) -> Array:
+        return spectrum.times(state) - spectrum.cross
+
+    for moved in langevin_steps(state, gradient, step_size, segment, gaussian):
+        state = moved
     return state
 
 

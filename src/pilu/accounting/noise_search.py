@@ -1,18 +1,24 @@
-"""The least noise that is enough, as a projection of two runs sees it: a root in log noise."""
+"""The least noise that is enough to make two runs close: a root in log noise.
+
+The runs are given by their whitened difference as a function of the noise (`Difference`). Its
+errors are not looked at here: the caller checks what the search finds.
+"""
 
 import math
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import delta_from_mu, mu_from_epsilon
 from pilu.accounting.search import safe_root
 from pilu.accounting.series import nearly_gaussian_log_delta
-from pilu.certify.accountant import Target
-from pilu.chains.comparison import Comparison
 
-__all__ = ["LARGEST_LOG_NOISE", "NoiseSearch", "mu_of"]
+__all__ = ["LARGEST_LOG_NOISE", "Difference", "NoiseSearch", "mu_of"]
+
+Array = NDArray[np.float64]
 
 _NOISE_TOLERANCE = 1e-10
 _MARGIN = 1e-8  # in log delta, kept while searching for what the errors will take
@@ -23,14 +29,42 @@ _CLEARLY = 1e-7  # in log delta: a direction this much smaller is left out of th
 LARGEST_LOG_NOISE = 250.0
 
 
+class Difference(Protocol):
+    """How two runs differ once `n_steps` with some noise follow, in units of that law's noise.
+
+    Methods raise `ArithmeticError` where rounding hides the difference.
+    """
+
+    def rough(self, noise: float, n_steps: int) -> tuple[Array, Array]:
+        """Excess variances and squared shifts along the principal directions."""
+        ...
+
+    def moments(self, noise: float, n_steps: int) -> tuple[float, float, float, float]:
+        """Sums of a^2, x a^2, x^2 a^2 and x^2 over the directions."""
+        ...
+
+    def squared_shift(self, noise: float, n_steps: int) -> float:
+        """The sum of all squared shifts."""
+        ...
+
+
 class NoiseSearch:
-    """The least noise that is enough, as the projection sees it, without its error."""
+    """The least noise after which (epsilon, delta) holds, errors of the difference aside."""
 
     def __init__(
-        self, difference: Comparison, target: Target, direction: str, *, series: bool = True
+        self,
+        difference: Difference,
+        n_outputs: int,
+        n_steps: int,
+        epsilon: float,
+        delta: float,
+        *,
+        both: bool,
+        series: bool = True,
     ) -> None:
-        self._difference, self._target = difference, target
-        self._both, self._uses_series = direction == "both", series
+        self._difference, self._outputs, self._n_steps = difference, n_outputs, n_steps
+        self._epsilon, self._delta = epsilon, delta
+        self._both, self._uses_series = both, series
         self._reverse_only = False
         self.steepness = math.inf  # how fast log delta falls with log noise, once known
 
@@ -41,12 +75,12 @@ class NoiseSearch:
 
     def _excess(self, log_noise: float) -> float:
         """log delta over its target: falls with the noise."""
-        noise, K = math.exp(log_noise), self._target.n_unlearn_steps
-        aim = math.log(self._target.delta)
+        noise, K = math.exp(log_noise), self._n_steps
+        aim = math.log(self._delta)
         try:
             reached = self._by_series(noise, K)
             if reached is None:
-                outputs = np.array(self._difference.law.n_outputs)
+                outputs = np.array(self._outputs)
                 pair = GaussianPair(*self._difference.rough(noise, K), outputs)
                 reached = self._log_delta(pair.without_dust(), aim)
             return reached - aim + _MARGIN
@@ -56,18 +90,17 @@ class NoiseSearch:
     def _by_series(self, noise: float, n_steps: int) -> float | None:
         """log delta where the laws are nearly those of a Gaussian mechanism, else None."""
         moments = self._difference.moments(noise, n_steps)
-        outputs = self._difference.law.n_outputs
+        outputs = self._outputs
         small = 0 < outputs * moments[3] < _NEARLY_GAUSSIAN < moments[0]
         if not (small and self._uses_series) or self._reverse_only:
             return None
-        epsilon = self._target.epsilon
         try:
-            return nearly_gaussian_log_delta(*moments, outputs, epsilon, both=self._both)
+            return nearly_gaussian_log_delta(*moments, outputs, self._epsilon, both=self._both)
         except ArithmeticError:
             return None
 
     def _log_delta(self, pair: GaussianPair, aim: float) -> float:
-        epsilon = self._target.epsilon
+        epsilon = self._epsilon
         if self._reverse_only:
             return pair.reversed().log_delta(epsilon, aim - 1)
         forward = pair.log_delta(epsilon, aim - 1)
@@ -100,13 +133,14 @@ class NoiseSearch:
 
     def _likely_slope(self, guess: float) -> float:
         """d log delta / d log noise, as if the pair were a Gaussian mechanism."""
-        target, h = self._target, 1e-3
-        K = target.n_unlearn_steps
-        shift = [self._difference.squared_shift(math.exp(guess + t), K) for t in (-h, h)]
+        h = 1e-3
+        shift = [
+            self._difference.squared_shift(math.exp(guess + t), self._n_steps) for t in (-h, h)
+        ]
         if not min(shift) > 0:
             return 0.0
         rate = math.log(shift[1] / shift[0]) / (4 * h)  # of log mu
-        return rate * _log_delta_rate(target.epsilon, target.delta)
+        return rate * _log_delta_rate(self._epsilon, self._delta)
 
     def _by_bracket(self, start: float, floor: float) -> float:
         low = high = start

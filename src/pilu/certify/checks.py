@@ -1,0 +1,24 @@
+"""Checks of a certificate's numbers: what does not agree is a `CertificateMismatch`."""
+
+import math
+
+from pilu.exceptions import CertificateMismatch
+
+__all__ = ["TOLERANCE", "require", "require_close"]
+
+TOLERANCE = 1e-9  # relative: rounding differs between machines
+
+
+def require(condition: bool, complaint: str) -> None:
+    """Raise unless the condition holds."""
+    if not condition:
+        raise CertificateMismatch(f"{complaint}. The certificate was altered or is damaged.")
+
+
+def require_close(name: str, stated: float, recomputed: float, absolute: float = 0.0) -> None:
+    """Raise if two numbers differ by more than rounding, in either direction."""
+    require(
+        math.isfinite(recomputed)
+        and math.isclose(stated, recomputed, rel_tol=TOLERANCE, abs_tol=absolute),
+        f"{name} is stated as {stated!r} and recomputed as {recomputed!r}",
+    )

@@ -1,0 +1,124 @@
+"""What a chain, an estimator and a store need from a problem: one interface for every kind.
+
+A kind of problem is a loss and a way to take steps on it: all rows at once, or mini-batches. It
+supplies its steps, its law, its record for a store and its share of a certificate. Nothing outside
+of its own room asks which kind it is.
+"""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.chains.entropy import GaussianSource
+from pilu.chains.law import Law
+from pilu.chains.schedule import Schedule, Segment
+from pilu.data.rows import RowSource
+
+__all__ = ["Problem", "Run"]
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+class Run(NamedTuple):
+    """How a problem is walked on: all that its law depends on besides the rows."""
+
+    step_size: float
+    schedule: Schedule
+    start: Array  # p x d
+
+
+class Problem(Protocol):
+    """Immutable in what it means; forgetting rows gives a new problem."""
+
+    # Whether a law is expensive to prepare and worth keeping for all requests of a state.
+    keeps_law: ClassVar[bool]
+    # Whether steps read the rows themselves, not statistics of them.
+    reads_rows: ClassVar[bool]
+
+    @property
+    def source(self) -> RowSource:
+        """The rows."""
+        ...
+
+    @property
+    def alpha(self) -> float:
+        """The regularisation."""
+        ...
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of theta, d."""
+        ...
+
+    @property
+    def largest(self) -> float:
+        """L: a bound on the curvature that any step meets, alpha included."""
+        ...
+
+    @property
+    def minibatch_size(self) -> int | None:
+        """Rows in a mini-batch; None where every step takes all rows."""
+        ...
+
+    @property
+    def statistics_error(self) -> float:
+        """Relative rounding error of the statistics, all subtractions included."""
+        ...
+
+    def walk(
+        self,
+        theta: Array,
+        step_size: float,
+        segment: Segment,
+        first_step: int,
+        gaussian: GaussianSource,
+    ) -> Array:
+        """Theta after a segment of Langevin steps that begins at step `first_step`."""
+        ...
+
+    def law(self, run: Run, *, corrected: bool = False) -> Law:
+        """The law of a run; `corrected` allows the cheap form that not all accountants take."""
+        ...
+
+    def without(self, rows: Rows, x: Array, y: Array) -> Self:
+        """The problem without `rows`, whose values are x and y."""
+        ...
+
+    def reading(self, source: RowSource) -> Self:
+        """The same problem with its rows attached or detached."""
+        ...
+
+    def for_steps(self, step_size: float) -> Self:
+        """The same problem with constants as coarse as steps of this size allow."""
+        ...
+
+    def consolidate(self) -> None:
+        """Drop what is still held of forgotten rows."""
+        ...
+
+    def recollected(self) -> Self:
+        """The same problem with its statistics summed anew from the rows that are left."""
+        ...
+
+    def batch_facts(self, rows: Rows, n_steps: int, n_unlearn_steps: int) -> dict[str, bool]:
+        """What a certificate says of the rows' mini-batches after `n_steps` steps in all."""
+        ...
+
+    def timing_sample(self, n_steps: int) -> tuple[int, float]:
+        """How many of `n_steps` to time for a redraw, and the seconds that it takes besides."""
+        ...
+
+    def describe_loss(self) -> dict[str, Any]:
+        """Name and options of the loss, as they are in a store's log."""
+        ...
+
+    def record(self) -> dict[str, Any]:
+        """What a store keeps of the problem as plain numbers."""
+        ...
+
+    def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """What it keeps as arrays, the most expensive ones to compute last."""
+        ...
