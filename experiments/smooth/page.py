@@ -269,8 +269,8 @@ readings, with n = {n}:
 {chr(10).join(lines)}
 
 The closest of the four is a *sum* of losses with alpha = 0.01 and features standardised on separate
-rows ("set aside"). It does not match the reported numbers. n differs, and two things are unknown: the size of the
-images, and how features were processed before they were scaled to norm one.
+rows ("set aside"). It does not match the reported numbers. n differs, and two things are unknown:
+the size of the images, and how features were processed before they were scaled to norm one.
 
 With a mean of losses the same lam is a penalty of n lam. K steps alone then shrink every
 difference, noises are smaller by orders of magnitude, and the model is worse. These noises are in
