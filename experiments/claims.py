@@ -29,13 +29,13 @@ THRESHOLDS = (
     f"in order: a rank correlation of {ORDERED:g}",
     "monotone: by the closed form, up to 0.0001",
     "better curves of mini-batches: by two standard errors of the runs",
-    "rows: those of the figure; epsilon = 1 where none is named",
+    "rows: those of the figure, at epsilon = 1 where none is named",
 )
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim and what became of it. Verdicts are None where accountants have no say."""
+    """One claim and what became of it. Verdicts are None where no accountant matters."""
 
     figure: str
     claim: str
@@ -166,7 +166,7 @@ def rows_differ_in_utility(store: Store, study: str) -> Finding:
         f"largest over smallest {what}: {both(told)}",
         holds["theorem"],
         holds["exact"],
-        "With this little noise the score hardly moves, whichever row is forgotten; rows still "
+        "With so little noise the score hardly changes, whichever row is forgotten. Rows still "
         "differ in the noise.",
     )
 
@@ -199,8 +199,8 @@ def gradient_orders(store: Store, study: str) -> Finding:
         + both({name: f"{value:.2f}" for name, value in found.items()}),
         bool(found["theorem"] >= ORDERED),
         bool(found["exact"] >= ORDERED),
-        "A tendency, not an order: difficulty counts the gradients of all steps, the last one is "
-        "one of them.",
+        "There is a tendency, not an order. Difficulty depends on the gradients of all steps, and "
+        "the last one is only one of them.",
     )
 
 
@@ -220,7 +220,7 @@ def more_unlearning_helps(store: Store, study: str) -> Finding:
         holds["theorem"],
         holds["exact"],
         "The noise falls with K, but K more steps are also K more steps of learning, past the best "
-        "moment to stop.",
+        "stopping time.",
     )
 
 
@@ -243,8 +243,8 @@ def unlearning_saturates(store: Store, study: str) -> Finding:
         f"reached by K = {usual}: {both(told)}",
         holds["theorem"],
         holds["exact"],
-        "sigma_unlearn falls like the root of 1/K as far as was looked; the score follows until "
-        "the noise is too small to be seen in it, which hard rows reach later.",
+        "sigma_unlearn falls like the square root of 1/K over the whole range of K. The score "
+        "follows until the noise is too small to affect it. Hard rows reach that point later.",
     )
 
 
@@ -268,9 +268,9 @@ def long_training_hurts(store: Store, study: str) -> Finding:
         f"from T = {usual:,} to {noise.index[-1]:,}: {both(told)}",
         holds["theorem"],
         holds["exact"],
-        "What the theorem adds up with T are bounds of all past gradients, contracted by "
-        "1 - eta lambda only; the chain itself forgets its past at the rate of its eigenvalues: "
-        f"the exact noise of {fallen} of {len(grows)} rows falls.",
+        "The theorem adds up bounds on all past gradients, contracted only by 1 - eta lambda. The "
+        "chain itself forgets its past at the rate of its eigenvalues. The exact noise of "
+        f"{fallen} of {len(grows)} rows falls.",
     )
 
 
@@ -316,7 +316,8 @@ def opposite_behaviour(store: Store, study: str) -> Finding:
         f"Newton {number(newton.iloc[0])} to {number(newton.iloc[-1])}; pilu, {both(told)}",
         holds["theorem"],
         holds["exact"],
-        "Not every row's rises substantially; the exact epsilon mostly falls with T too.",
+        "The epsilon of some rows does not rise substantially. The exact epsilon mostly falls "
+        "with T too.",
     )
 
 
@@ -340,7 +341,7 @@ def competitive_at_small_horizons(store: Store, study: str) -> Finding:
         both(told),
         holds["theorem"],
         holds["exact"],
-        "Ahead, yes; but within the paper's horizons Newton does not catch up.",
+        "pilu is ahead, but within the paper's horizons Newton does not catch up.",
     )
 
 
@@ -384,8 +385,8 @@ def larger_batches_are_better(store: Store, study: str) -> Finding:
         f"epsilon = 1, {both(told)}",
         holds["theorem"],
         holds["exact"],
-        "By the exact accountant so little noise is needed for any batch size that neighbouring "
-        "curves cannot be told apart by the runs.",
+        "The exact accountant needs so little noise for any batch size that the runs cannot "
+        "distinguish neighbouring curves.",
     )
 
 
@@ -469,7 +470,7 @@ def same_noise_other_privacy(store: Store, study: str) -> Finding:
         if (table["mu_lower"] == 0).all()
         else f"{ends.min():.2f} to {ends.max():.2f}",
         OPEN if (table["mu_lower"] == 0).all() else bool(ends.max() >= SUBSTANTIAL * ends.min()),
-        reason="The estimates differ, and rest on one row of seven; none is proved by so few runs.",
+        reason="The estimates differ because of one row of seven. So few runs prove none of them.",
     )
 
 
@@ -497,8 +498,8 @@ def gdp_fits(store: Store, study: str) -> Finding:
         f"{number(errors.min())} to {number(errors.max())}, median {number(errors.median())}",
         True if errors.max() <= 0.01 else IN_PART if errors.median() <= 0.01 else False,
         None,
-        "The curves of rows that cannot be told lie above the diagonal by chance, where no "
-        "Gaussian curve goes.",
+        "The curves of rows that cannot be detected lie above the diagonal by chance, where no "
+        "Gaussian curve can be.",
     )
 
 

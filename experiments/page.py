@@ -5,6 +5,7 @@ python -m experiments.page --size quick     # beside the quick tables
 """
 
 import argparse
+import textwrap
 from collections import Counter
 from pathlib import Path
 
@@ -17,13 +18,12 @@ TITLES = {
     "mnist": "MNIST",
     "cifar10": "CIFAR-10, beyond the linear case",
 }
-THE_SHORT_OF_IT = """\
-The short of it: what the paper shows of its method, we mostly find again with its own accountant,
-down to the shapes of the curves. Where it speaks of what unlearning *costs* (long training, few
-steps, hard rows), it speaks of its bound: the exact accountant certifies the same runs with much
-less noise. On the depth data most of these costs then disappear; on MNIST, where hard rows really
-are hard, they shrink."""
-QUICK = "A quick run at a small size; docs/results.md tells of the full one."
+SUMMARY = """\
+In short: with the paper's own accountant most of its claims hold here, down to the shapes of the
+curves. What the paper says about the *cost* of unlearning (long training, few steps, hard rows) is
+true of its bound. The exact accountant certifies the same runs with much less noise. On the depth
+data most of these costs then disappear. On MNIST, where hard rows really are hard, they shrink."""
+QUICK = "A quick run at a small size; docs/results.md has the full one."
 VERDICTS = {True: "**holds**", False: "**does not hold**", None: ""}
 VERDICTS |= {word: f"**{word}**" for word in (IN_PART, OPEN)}
 
@@ -48,58 +48,77 @@ def introduction(store: Store) -> str:
             else:
                 counts["Theorem 1"][VERDICTS[found.theorem]] += 1
                 counts["the exact accountant"][VERDICTS[found.exact]] += 1
-    told = "; ".join(
-        f"{name}: " + ", ".join(f"{verdict.strip('*')} {n}" for verdict, n in found.most_common())
-        for name, found in counts.items()
-    )
-    short = THE_SHORT_OF_IT if store == STORES["full"] else QUICK
-    return f"""# The paper, figure by figure
+    words = ["holds", "in part", "does not hold", "not decided"]
+    verdicts = [
+        f"| {name} | " + " | ".join(str(count[f"**{word}**"]) for word in words) + " |"
+        for name, count in counts.items()
+    ]
+    meanings = [" | ".join(meaning.split(": ", 1)) for meaning in THRESHOLDS]
+    summary = SUMMARY if store == STORES["full"] else QUICK
+    return f"""# Does the paper hold? Claim by claim
 
-Each claim of the paper's experiments in one line, what was measured here, and whether it holds: by
+Each claim of the paper's experiments has one line: what was measured here, and whether it holds by
 the paper's accountant (Theorem 1) and by the exact one. `python -m experiments.page` writes this
-page from the tables in `experiments/results/`: numbers and verdicts are computed, reasons are
+page from the tables in `experiments/results/`. Numbers and verdicts are computed; reasons are
 written by hand. [experiments/README.md](../experiments/README.md) says which command draws which
-figure. Absolute numbers are not the paper's: the features are others.
+figure. Absolute numbers differ from the paper's, because the features are different.
 
-Verdicts by accountant: {told}. "Neither" are claims that no accountant has a say in; they have one
-verdict, in the first column. What the words mean: {"; ".join(THRESHOLDS)}.
+{summary}
 
-{short}
+| number of claims | {" | ".join(words)} |
+| --- | --- | --- | --- | --- |
+{chr(10).join(verdicts)}
+
+"Neither" are claims that do not depend on an accountant. They have one verdict, in the first
+column.
+
+| word | what it means here |
+| --- | --- |
+{chr(10).join(f"| {meaning} |" for meaning in meanings)}
 """
 
 
 def setting(store: Store, study: str) -> str:
     if study == "cifar10":
-        told = store.provenance("cifar10_audits")
-        config = told["config"]
-        return (
-            f"R = {told['runs_of_each_kind']} runs of each kind (the paper: 100), T = "
-            f"{config['learning']['n_steps']} (500), widths "
-            f"{', '.join(map(str, config['architecture']['widths']))}; test accuracy "
-            f"{told['test_accuracy_of_a_learned_network']:.0%}. More in "
-            "[auditing.md](auditing.md). One verdict a claim: nothing is certified here.\n"
+        record = store.provenance("cifar10_audits")
+        config = record["config"]
+        return filled(
+            f"There were R = {record['runs_of_each_kind']} runs of each kind (the paper: 100), "
+            f"T = {config['learning']['n_steps']} steps (the paper: 500) and networks of widths "
+            f"{', '.join(map(str, config['architecture']['widths']))}. Their test accuracy is "
+            f"{record['test_accuracy_of_a_learned_network']:.0%}. [auditing.md](auditing.md) has "
+            "more. Each claim has one verdict, because nothing is certified here."
         )
-    told = store.provenance(f"{study}_rows")
-    rows, features, config = told["data"]["rows"], told["data"]["features"], told["config"]
+    record = store.provenance(f"{study}_rows")
+    rows, features, config = record["data"]["rows"], record["data"]["features"], record["config"]
     if study == "depth":
         size = config["data"]["patch"]
         what = (
-            f"Middlebury's Motorcycle, patches of {size} x {size} pixels with their median depth "
-            "in metres, VGG16 hypercolumns; blocks of columns are held out, whose features still "
-            "see their neighbours (the paper: NYU-Depth V2, DINOv2, whole images held out)"
+            f"The data are patches of {size} x {size} pixels of Middlebury's Motorcycle with their "
+            "median depth in metres, and VGG16 hypercolumns as features. Blocks of columns are "
+            "held out, but their features still see their neighbours. The paper uses NYU-Depth V2 "
+            "and DINOv2, and holds out whole images."
         )
     else:
         what = (
-            f"{features['network']} features ({features['weights']}) of images resized to "
-            f"{config['data']['image_size']} pixels (the paper: ImageNet weights)"
+            f"The features are those of {features['network']} ({features['weights']}) on images "
+            f"resized to {config['data']['image_size']} pixels. The paper uses ImageNet weights."
         )
     return (
-        f"{what}. n = {rows['train']:,}, p = {rows['columns']:,}, {rows['test']:,} rows for "
-        f"testing; T = {config['n_steps']}, K = {config['n_unlearn_steps']}, alpha = "
-        f"{config['alpha']:g}, sigma_learn = {config['noise']:g}, delta = 1/n in halves, "
-        f"{config['n_runs']} runs. Features are standardised on the training part, which no "
-        "certificate covers ([guarantee.md](guarantee.md)).\n"
+        filled(what)
+        + "\n"
+        + filled(
+            f"The settings are n = {rows['train']:,}, p = {rows['columns']:,}, {rows['test']:,} "
+            f"test rows, T = {config['n_steps']}, K = {config['n_unlearn_steps']}, alpha = "
+            f"{config['alpha']:g}, sigma_learn = {config['noise']:g}, delta = 1/n split in halves, "
+            f"and {config['n_runs']} runs. Features are standardised on the training part, which "
+            "no certificate covers ([guarantee.md](guarantee.md))."
+        )
     )
+
+
+def filled(text: str) -> str:
+    return textwrap.fill(text, 100, break_on_hyphens=False, break_long_words=False) + "\n"
 
 
 def table(findings: list[Finding]) -> str:
@@ -118,25 +137,31 @@ def table(findings: list[Finding]) -> str:
 def why(findings: list[Finding]) -> str:
     """Reasons, for those that do not hold by one of the accountants."""
     lines = [
-        f"- *{found.claim}* {found.reason}"
+        textwrap.fill(f"- *{found.claim}* {found.reason}", 100, subsequent_indent="  ")
         for found in findings
         if found.reason and not {found.theorem, found.exact} <= {True, None}
     ]
-    return "\n".join(["Where it does not hold, or not wholly:", "", *lines, ""]) if lines else ""
+    heading = "Why a claim does not hold, or only in part:"
+    return "\n".join([heading, "", *lines, ""]) if lines else ""
 
 
 def beyond(store: Store) -> str:
-    lines = ["## Beyond the paper", ""]
+    lines = [
+        "## How much noise the exact accountant saves",
+        "",
+        filled(
+            "Noise by Theorem 1 over noise by the exact accountant, at epsilon = 1, for rows drawn "
+            "at random. Rows that need no further noise have no ratio."
+        ),
+        "| data | rows | 10 % | median | 90 % | rows that need no further noise |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for study in ("depth", "mnist"):
         found = store.read(f"{study}_difficulty")
         ratios = (found["theorem"] / found["exact"].where(found["exact"] > 1e-6)).dropna()
+        quantiles = " | ".join(number(ratios.quantile(q)) for q in (0.1, 0.5, 0.9))
         none = int((found["exact"] <= 1e-6).sum())
-        lines.append(
-            f"- {TITLES[study]}, {len(found)} rows drawn at random, epsilon = 1: Theorem 1 asks "
-            f"for {number(ratios.quantile(0.1))} to {number(ratios.quantile(0.9))} times the noise "
-            f"of the exact accountant (10 % to 90 % of rows; median {number(ratios.median())})"
-            + (f"; rows that need no further noise at all: {none}." if none else ".")
-        )
+        lines.append(f"| {TITLES[study]} | {len(found)} | {quantiles} | {none} |")
     return "\n".join(lines) + "\n"
 
 
@@ -145,17 +170,22 @@ def speed(store: Store) -> str:
     sweep = store.read("depth_sweep_seconds").iloc[0]
     machine = store.provenance("depth_timing")["machine"]
     lines = [
-        "## Time",
+        "## How long it takes",
         "",
-        f"After features and fit, on {machine['cores']} cores ({machine['processor']}). One "
-        f"literal run of Algorithm 1, T + K passes over the rows: {literal:.1f} s.",
-        "",
-        "| what | runs | seconds | literal runs | asked for at most |",
+        filled(
+            f"Times are after features and fit, on {machine['cores']} cores "
+            f"({machine['processor']}). One literal run of Algorithm 1, T + K passes over the "
+            f"rows, takes {literal:.1f} s."
+        ),
+        "| what | runs | seconds | literal runs | limit, in literal runs |",
         "| --- | --- | --- | --- | --- |",
         f"| privacy-utility sweep, both accountants | {int(sweep['runs']):,} | "
         f"{sweep['seconds']:.1f} | {sweep['seconds'] / literal:.2f} | 3 |",
     ]
-    for name, title in (("unlearning_steps", "ablation over K"), ("learning_steps", "over T")):
+    for name, title in (
+        ("unlearning_steps", "ablation over K"),
+        ("learning_steps", "ablation over T"),
+    ):
         runs = len(store.read(f"depth_{name}")) * store.provenance("depth_rows")["config"]["n_runs"]
         seconds = store.provenance(f"depth_{name}")["seconds"]
         lines.append(

@@ -54,7 +54,7 @@ class Study:
     n_repeats: int = 5
     epsilons: tuple[float, ...] = EPSILONS
     quantiles: tuple[float, ...] = (0.05, 0.5, 0.95, 1.0)  # of the noise: rows to forget
-    n_shown: int = 6  # of the dearest rows, and of the cheapest
+    n_shown: int = 6  # of the most expensive rows, and of the cheapest
     share_flipped: float = 0.02
     n_flips: int = 0  # times that labels are flipped at random
 

@@ -32,18 +32,18 @@ def page(store: Store) -> str:
     config = store.provenance(name_of("mnist38", "noise"))["config"]
     parts = (
         introduction(config),
-        "## What rows cost\n",
+        "## How much noise each row needs\n",
         costs(summaries),
-        noise_told(),
+        about_noise(),
         horizons(store),
-        "## What is left of the model\n",
+        "## How accurate the model stays\n",
         accuracies(store),
-        accuracy_told(store),
-        "## Which rows are dear\n",
-        rows_told(store),
-        "## Labels that are wrong\n",
+        about_accuracy(store),
+        "## Which rows are expensive\n",
+        about_rows(store),
+        "## Are mislabelled rows expensive?\n",
         flips(store),
-        "## Numbers reported before\n",
+        "## How earlier reports compare\n",
         scalings(store),
     )
     return "\n".join(filled(part) for part in parts)
@@ -62,33 +62,34 @@ def filled(part: str) -> str:
 def introduction(config: dict) -> str:
     return f"""# Logistic regression that forgets, measured
 
-`LangevinLogistic` on four data sets: digits, photographs and short texts, each by the features of a
-frozen network. `python -m experiments.smooth --size full` computes the tables
-(`experiments/results/smooth-*.csv`), `make figures` draws them, and `python -m
-experiments.smooth.page` writes this page: numbers are read from the tables, words are by hand.
+This page measures `LangevinLogistic` on four data sets of digits, photographs and short texts. Each
+uses the features of a frozen network. `python -m experiments.smooth --size full` computes the
+tables (`experiments/results/smooth-*.csv`), and `make figures` draws them. `python -m
+experiments.smooth.page` writes this page: numbers come from the tables, words are by hand.
 
-T = {config["n_steps"]} learning steps, K = {config["n_unlearn_steps"]} steps to forget, alpha =
-{config["alpha"]:g} (of a *sum* of losses), learning noise {config["noise"]:g}, delta = 1/n, one row
-a request, no intercept. Accuracies are of rows that were not learned; means and deviations are over
-{config["n_repeats"]} learning runs, the same for all rows and epsilon, each forgetting with noise
-of its own.
+The settings are T = {config["n_steps"]} learning steps, K = {config["n_unlearn_steps"]} unlearning
+steps, alpha = {config["alpha"]:g} (of a *sum* of losses), learning noise {config["noise"]:g} and
+delta = 1/n. Each request is one row, and there is no intercept. Accuracies are on rows that were
+not used for learning. Means and deviations are over {config["n_repeats"]} learning runs, which are
+the same for all rows and epsilon. Each run forgets with its own noise.
 
 - **Features**: MNIST by ResNet-50 (AugNet's weights) at 96 pixels, CIFAR-10 by MobileNetV2 at 96
-  pixels, texts by MiniLM. They are put into the units of rows that were set aside, which are
-  neither learned nor tested, and each row is scaled to norm one: no row that can be forgotten has
-  a part in the map.
-- **Texts**: reviews and editorials of VADER's collection, rated 1 or more to either side. Tweets
-  stay out, because they name people.
-- **One level for any row** is what could be promised without looking at rows: the same theorem with
-  the sensitivity eta max|x| G at every step, G = 1 for the logistic loss and sqrt(2) for softmax.
-  It needs no tails, so that all of delta is its own; half of ours is for the tails.
+  pixels, texts by MiniLM. They are standardised on separate rows, which are neither learned nor
+  tested, and each row is scaled to norm one. So the map does not depend on any row that can be
+  forgotten.
+- **Texts**: reviews and editorials of VADER's collection, with a rating of at least 1 in either
+  direction. Tweets are left out, because they name people.
+- **The uniform level** is the noise that could be promised without looking at rows. It uses the
+  same theorem with the sensitivity eta max|x| G at every step, G = 1 for the logistic loss and
+  sqrt(2) for softmax. It needs no tail bounds, so it can use all of delta. Per-row noise uses half
+  of delta for the tails.
 """
 
 
 def costs(summaries: dict[str, pd.DataFrame]) -> str:
     lines = [
-        "| study | rows | features | least noise | median | most | one level | one level / median |"
-        " rows above the level |",
+        "| study | rows | features | least noise | median | most | uniform level | "
+        "uniform / median | rows above the uniform level |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for study, summary in summaries.items():
@@ -101,21 +102,21 @@ def costs(summaries: dict[str, pd.DataFrame]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def noise_told() -> str:
-    return """Noise sigma_unlearn at epsilon = 1.
+def about_noise() -> str:
+    return """The table shows the noise sigma_unlearn at epsilon = 1.
 
-![Noise of every row, the dearest first, four panels](smooth-noise.png)
+![Noise of every row, the most expensive first, four panels](smooth-noise.png)
 
-Where a few rows stand above the one level, their bound is nearly the largest gradient that there
-is, and half of delta went to tails that they have no use for. The one level is valid for such a row
-too; `quote` does not look for it.
+Where a few rows lie above the uniform level, their bound is nearly the largest possible gradient,
+and half of delta is spent on tails that they do not need. The uniform level is valid for such a row
+too, but `quote` does not use it.
 """
 
 
 def horizons(store: Store) -> str:
     lines = [
-        "| study | T | median | one level | one level / median | median margin | wrong | "
-        "objective a row (minimum) |",
+        "| study | T | median | uniform level | uniform / median | median margin | wrong | "
+        "objective per row (minimum) |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for study, table in stored(store, "horizons").items():
@@ -126,24 +127,26 @@ def horizons(store: Store) -> str:
                 f"{s['median_margin']:.1f} | {s['wrong']:.1%} ({s['wrong_at_least']:.1%}) | "
                 f"{s['objective']:.3f} ({s['least_objective']:.3f}) |"
             )
-    return f"""How many times the median the one level is depends on T, and on how far apart classes
-are:
+    return f"""The ratio of the uniform level to the median depends on T, and on how well the
+classes are separated:
 
 {chr(10).join(lines)}
 
-By {N_AUXILIARY_RUNS} auxiliary runs, fewer than above, so that bounds are a little looser. With
-alpha this small steps contract little, and the one level grows with T. For 3 against 8 the median
-row does not follow it, because its margin grows as well. For texts it does:
-classes overlap even at the minimum (in brackets), margins stay small, and longer learning does not
-widen the gap. So no ratio here is a constant of the method. The two studies with ten classes were
-not run at other T.
+This table used {N_AUXILIARY_RUNS} auxiliary runs, fewer than above, so bounds are a little looser.
+With an alpha this small, steps contract little, and the uniform level grows with T. For 3 against 8
+the median row does not follow it, because its margin grows as well. For texts it does: classes
+overlap even at the minimum (in brackets), margins stay small, and longer learning does not widen
+the gap.
+
+So no ratio here is a constant of the method. The two studies with ten classes were not run at other
+T.
 """
 
 
 def accuracies(store: Store) -> str:
     lines = [
-        "| study | before | cheap row (5 %) | median row | dear row (95 %) | dearest row | "
-        "one level |",
+        "| study | before | cheap row (5 %) | median row | expensive row (95 %) | "
+        "most expensive row | uniform level |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     summaries = stored(store, "summary")
@@ -158,57 +161,64 @@ def accuracies(store: Store) -> str:
     return "\n".join(lines) + "\n"
 
 
-def accuracy_told(store: Store) -> str:
+def about_accuracy(store: Store) -> str:
     lost = []
     summaries = stored(store, "summary")
     for study, table in stored(store, "accuracy").items():
         at = table[table["epsilon"] == 1.0].set_index(["kind", "quantile"])["mean"]
         before = summaries[study].iloc[0]["accuracy"]
         own, common = (100 * (before - at[kind, 0.5]) for kind in ("own", "uniform"))
-        lost.append(f"{TITLES[study]}: {own:.1f} by its own noise, {common:.1f} by the one level")
-    return f"""Accuracy in per cent after one row was forgotten at epsilon = 1, mean and deviation.
+        lost.append(f"| {TITLES[study]} | {own:.1f} | {common:.1f} |")
+    return f"""The table shows the accuracy in per cent after one row was forgotten at epsilon = 1,
+mean and deviation.
 
 ![Accuracy against epsilon, four panels](smooth-accuracy.png)
 
-All of these runs take the same steps; only the noise differs. Points of accuracy that a median row
-costs:
+All of these runs take the same steps; only the noise differs. A median row costs this many points
+of accuracy:
 
-- {f"{chr(10)}- ".join(lost)}
+| study | with its own noise | with the uniform level |
+| --- | --- | --- |
+{chr(10).join(lost)}
 
-Where the curve of the dearest row meets that of the one level, looking at rows has gained nothing
-for that row.
+Where the curve of the most expensive row meets that of the uniform level, per-row noise gains
+nothing for that row.
 """
 
 
-def rows_told(store: Store) -> str:
+def about_rows(store: Store) -> str:
     lines = [
-        "| study | rank correlation of noise and -margin | wrong among the dearest 2 % | wrong |",
+        "| study | rank correlation of noise and -margin | wrong among the most expensive 2 % | "
+        "wrong |",
         "| --- | --- | --- | --- |",
     ]
     for study, table in stored(store, "noise").items():
         wrong = table["label"] != table["predicted"]
-        dearest = table.sort_values("noise", ascending=False, kind="stable").index
-        among = wrong[dearest[: max(round(0.02 * len(table)), 1)]]
+        expensive = table.sort_values("noise", ascending=False, kind="stable").index
+        among = wrong[expensive[: max(round(0.02 * len(table)), 1)]]
         relation = -table["margin"].corr(table["noise"], method="spearman")
         lines.append(
             f"| {TITLES[study]} | {relation:.2f} | {among.mean():.0%} ({among.sum()} of "
             f"{len(among)}) | {wrong.mean():.1%} ({wrong.sum()} of {len(wrong):,}) |"
         )
-    told = f"""![The dearest and the cheapest images](smooth-rows.png)
+    text = f"""![The most expensive and the cheapest images](smooth-rows.png)
 
-"Wrong" are rows that the model, which has learned them, takes for another class than their label
-says. The noise is nearly a function of the margin after learning.
+"Wrong" are rows that were learned, but to which the model assigns another class than their label.
+The noise is nearly a function of the margin after learning.
 
 {chr(10).join(lines)}
 """
     for study, table in stored(store, "rows").items():
         if "text" in table:
-            told += "\n" + texts(study, table)
-    return told
+            text += "\n" + texts(study, table)
+    return text
 
 
 def texts(study: str, table: pd.DataFrame) -> str:
-    lines = [f"{TITLES[study]}:\n", "| noise | label | seen as | margin | text |"]
+    lines = [
+        f"The most expensive and the cheapest texts ({TITLES[study]}):\n",
+        "| noise | label | predicted | margin | text |",
+    ]
     lines.append("| --- | --- | --- | --- | --- |")
     for line in table.itertuples():
         text = " ".join(line.text.split()).replace("|", "/")
@@ -219,28 +229,29 @@ def texts(study: str, table: pd.DataFrame) -> str:
 
 
 def flips(store: Store) -> str:
-    told = ""
+    text = ""
     for study, summary in stored(store, "flips_summary").items():
         share = STUDIES["full"][study].share_flipped
-        told += f"""{TITLES[study]}, {share:.0%} of the labels flipped at random,
-{len(summary)} times ({summary["flipped"].iloc[0]} labels each). Among as many of the dearest rows,
-{summary["among_dearest"].mean():.0%} are flipped ones (from {summary["among_dearest"].min():.0%} to
-{summary["among_dearest"].max():.0%}); a flipped row is dearer than another one in
-{summary["auc"].mean():.1%} of all pairs (AUC, from {summary["auc"].min():.3f} to
-{summary["auc"].max():.3f}). Their median noise is {summary["median_flipped"].mean():.3g}, that of
-the others {summary["median_others"].mean():.2g}. With the wrong labels in place the model reaches
+        among = summary["among_dearest"]
+        text += f"""In {TITLES[study]}, {share:.0%} of the labels were flipped at random,
+{len(summary)} times ({summary["flipped"].iloc[0]} labels each). Take as many of the most expensive
+rows: {among.mean():.0%} of them are flipped (from {among.min():.0%} to {among.max():.0%}). A
+flipped row is more expensive than another one in {summary["auc"].mean():.1%} of all pairs (AUC,
+from {summary["auc"].min():.3f} to {summary["auc"].max():.3f}). The median noise of flipped rows is
+{summary["median_flipped"].mean():.3g}, that of the others
+{summary["median_others"].mean():.2g}. With the wrong labels the model reaches an accuracy of
 {summary["accuracy"].mean():.1%}.
 
 """
-    return told + "![Noise of flipped rows and how soon they are found](smooth-flips.png)\n"
+    return text + "![Noise of flipped rows and how soon they are found](smooth-flips.png)\n"
 
 
 def scalings(store: Store) -> str:
     table = store.read(name_of("mnist38", "scalings"))
     n = store.read(name_of("mnist38", "summary"))["n"].iloc[0]
     lines = [
-        "| features | loss | least | median | most | one level (half of delta) | accuracy before | "
-        "after the median row | one level |",
+        "| features | loss | least | median | most | uniform level (half of delta) | "
+        "accuracy before | after the median row | uniform level |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
         "| reported, n = 796 | not said | {least:g} | {median:g} | {most:g} | {uniform:g} | "
         "{accuracy:.1%} | {accuracy_median_row:.1%} | {accuracy_uniform:.1%} |".format(**REPORTED),
@@ -251,21 +262,23 @@ def scalings(store: Store) -> str:
             f"| {s['uniform']:.3g} ({s['uniform_half_delta']:.3g}) | {s['accuracy']:.1%} | "
             f"{s['accuracy_median_row']:.1%} | {s['accuracy_uniform']:.1%} |"
         )
-    return f"""Earlier notes report 3 against 8 with ResNet-50
-features of unit norm, T, K and learning noise as here, and lam = 0.01. Four readings, with
-n = {n} here:
+    return f"""Earlier notes report 3 against 8 with ResNet-50 features of unit norm, the same T, K
+and learning noise as here, and lam = 0.01. They leave some choices open. The table has four
+readings, with n = {n}:
 
 {chr(10).join(lines)}
 
-Of the four, a *sum* of losses with alpha = 0.01 and features in the units of rows set aside comes
-nearest, but does not meet the reported numbers: n is another, and neither the size of the images
-nor what was done to features before they were scaled to norm one is known. As a mean of losses the
-same lam is a penalty of n lam, by which K steps alone shrink every difference, noises are smaller
-by orders of magnitude, and the model is a worse one.
-With norm one alone features nearly all point the same way: the largest eigenvalue of X'X is
-{table["largest_eigenvalue_over_n"].max():.2f} n instead of
-{table["largest_eigenvalue_over_n"].min():.2f} n, so that 1/L is a shorter step. Noises of the mean
-are in its own units.
+The closest of the four is a *sum* of losses with alpha = 0.01 and features standardised on separate
+rows ("set aside"). It does not match the reported numbers. n differs, and two things are unknown:
+the size of the images, and how features were processed before they were scaled to norm one.
+
+With a mean of losses the same lam is a penalty of n lam. K steps alone then shrink every
+difference, noises are smaller by orders of magnitude, and the model is worse. These noises are in
+the units of the mean.
+
+With norm one alone, nearly all features point in the same direction. The largest eigenvalue of X'X
+is {table["largest_eigenvalue_over_n"].max():.2f} n instead of
+{table["largest_eigenvalue_over_n"].min():.2f} n, so 1/L is a shorter step.
 """
 
 

@@ -1,4 +1,4 @@
-"""The same study with shorter and longer learning: does the gap to one level come from T?
+"""The same study with shorter and longer learning: does the gap to the uniform level come from T?
 
 Beside it the minimum of the objective, which tells how far learning has come.
 

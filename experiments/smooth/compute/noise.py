@@ -31,7 +31,7 @@ def rows(engine: Engine) -> pd.DataFrame:
 
 
 def ends(engine: Engine, every: pd.DataFrame) -> pd.DataFrame:
-    """The dearest rows and the cheapest, with their pixels or their text."""
+    """The most expensive rows and the cheapest, with their pixels or their text."""
     order, count = np.argsort(-engine.noises, kind="stable"), engine.study.n_shown
     shown = np.concatenate([order[:count], order[::-1][:count]])
     table = every.iloc[shown].reset_index(drop=True)

@@ -10,7 +10,7 @@ from experiments.smooth.config import TITLES
 from experiments.store import Store
 from experiments.style import GREY, MARKERS, ORANGE, colours, figure, legend_below, plain_log_axis
 
-WORDS = {0.05: "cheap (5 %)", 0.5: "median", 0.95: "dear (95 %)", 1.0: "dearest"}
+WORDS = {0.05: "cheap (5 %)", 0.5: "median", 0.95: "expensive (95 %)", 1.0: "most expensive"}
 
 
 def render(store: Store, folder: Path) -> None:
@@ -31,7 +31,7 @@ def render(store: Store, folder: Path) -> None:
                 label = WORDS.get(quantile, f"{quantile:.0%}")
                 draw(panel, some, label, color=colour, marker=marker)
             uniform = table[table["kind"] == "uniform"]
-            draw(panel, uniform, "one level", color=ORANGE, marker="x", linestyle="--")
+            draw(panel, uniform, "uniform level", color=ORANGE, marker="x", linestyle="--")
             panel.set(xscale="log", ylim=(0, 1.02), title=TITLES[study])
             plain_log_axis(panel.xaxis)
         for panel in axes[-1]:

@@ -36,7 +36,7 @@ def histogram(panel, table, title: str) -> None:
 
 
 def found(panel, table, summary) -> None:
-    """Share of the flipped rows that the dearest rows have among them."""
+    """Share of the flipped rows among the most expensive rows."""
     for number, (_, some) in enumerate(table.groupby("draw")):
         order = some.sort_values("noise", ascending=False, kind="stable")
         caught = np.cumsum(order["flipped"]) / order["flipped"].sum()
@@ -45,7 +45,9 @@ def found(panel, table, summary) -> None:
         panel.plot(looked, caught, color=ORANGE, alpha=0.7, label=label, drawstyle="steps-post")
     share = np.geomspace(1e-3, 1, 50)
     panel.plot(100 * share, share, color=GREY, linestyle=":", label="by chance")
-    panel.set(xscale="log", xlim=(0.1, 100), ylim=(0, 1.02), xlabel="dearest rows looked at (%)")
+    panel.set(
+        xscale="log", xlim=(0.1, 100), ylim=(0, 1.02), xlabel="most expensive rows inspected (%)"
+    )
     panel.set_ylabel("flipped rows among them")
     panel.set_title(f"AUC {summary['auc'].mean():.3f}, mean of {len(summary)}")
     plain_log_axis(panel.xaxis)

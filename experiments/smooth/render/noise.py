@@ -1,4 +1,4 @@
-"""The noise of every row, the dearest first, under the one level that serves any row.
+"""The noise of every row, the most expensive first, and the uniform level above.
 
 python -m experiments.smooth.render.noise --size full
 """
@@ -33,12 +33,12 @@ def render(store: Store, folder: Path) -> None:
                 markersize=2.5,
                 label="taken for another class",
             )
-            panel.axhline(known["uniform"], color=ORANGE, label="one level for any row")
+            panel.axhline(known["uniform"], color=ORANGE, label="uniform level")
             panel.axhline(known["median"], color=GREY, linestyle=":", label="median row")
             panel.set(yscale="log", xlim=(0, 100), title=f"{TITLES[study]} (n = {len(table):,})")
             plain_log_axis(panel.yaxis)
         for panel in axes[-1]:
-            panel.set_xlabel("rows, the dearest first (%)")
+            panel.set_xlabel("rows, the most expensive first (%)")
         for panel in axes[:, 0]:
             panel.set_ylabel("sigma_unlearn")
         handles, labels = axes[0, 0].get_legend_handles_labels()

@@ -1,4 +1,4 @@
-"""What the dearest and the cheapest rows look like: images in strips, texts in lines.
+"""What the most expensive and the cheapest rows look like: images in strips, texts in lines.
 
 python -m experiments.smooth.render.rows --size full
 """
@@ -31,7 +31,7 @@ def render(store: Store, folder: Path) -> None:
 
 
 def strips(tables: dict[str, pd.DataFrame], folder: Path) -> None:
-    """A line a study: its dearest rows on the left, its cheapest on the right."""
+    """A line a study: its most expensive rows on the left, its cheapest on the right."""
     ends = [table[table["end"] == end] for table in tables.values() for end in ENDS]
     count = min(MOST, max(map(len, ends)))
     options = {"width": PAGE, "height": 1.5 * len(tables)}
@@ -49,7 +49,7 @@ def strips(tables: dict[str, pd.DataFrame], folder: Path) -> None:
         for panel, study in zip(axes[:, 0], tables, strict=True):
             panel.set_ylabel(SHORT[study], fontsize=7)
         axes[0, 0].figure.suptitle(
-            "sigma_unlearn at epsilon = 1: the dearest rows on the left, the cheapest on the right",
+            "sigma_unlearn at epsilon = 1: the most expensive rows (left) and the cheapest (right)",
             fontsize=8,
         )
 
