@@ -119,7 +119,7 @@ def check_scale(name: str, values: Any) -> None:
     # Squares, and products of squares, must not overflow on any path to a certificate.
     values, largest = np.atleast_1d(values), 0.0
     step = max(1, _CACHED_NUMBERS * len(values) // values.size)
-    for start in range(0, len(values), step):  # small enough to stay in the cache between max and min
+    for start in range(0, len(values), step):  # each part stays in the cache for both passes
         some = values[start : start + step]
         largest = max(largest, abs(float(np.max(some))), abs(float(np.min(some))))
     if largest > LARGEST_NUMBER or 0.0 < largest < 1 / LARGEST_NUMBER:
