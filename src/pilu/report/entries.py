@@ -28,7 +28,8 @@ def describe_entry(entry: Mapping[str, Any]) -> str:
             text += f" Budget: epsilon {near(budget[0])}, delta {near(budget[1])}."
         return text
     if kind == "request":
-        return f"A person must be forgotten, due {entry.get('due') or 'any time'}."
+        due = f"due {entry['due']}" if entry.get("due") else "no due date"
+        return f"A person asked to be forgotten ({due})."
     if kind == "release":
         return f"Released coefficients on a grid of {near(entry['grid'])}."
     return json.dumps(dict(entry), sort_keys=True, default=str)
