@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from experiments.cifar10.config import CONFIGS, Config
-from pilu.auditing.network import gradient_norms, logits, take_steps, without
-from pilu.auditing.runs import load_run, run_all
+from experiments.cifar10.network import gradient_norms, logits, take_steps, without
+from pilu.auditing import load_run, run_all
 from pilu.datasets import load_cifar10
 
 RUNS = Path(__file__).parent.parent / "runs" / "cifar10"

@@ -13,7 +13,7 @@ but not independent of each other.
 
 from dataclasses import asdict, dataclass, field, replace
 
-from pilu.auditing.network import Architecture, Steps
+from experiments.cifar10.network import Architecture, Steps
 
 
 @dataclass(frozen=True)

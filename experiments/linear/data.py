@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.features import hypercolumns, image_features
 from experiments.linear.config import STUDIES, DepthData, MnistData
-from pilu.datasets import hypercolumns, image_features, load_mnist, load_motorcycle, patch_targets
+from pilu.datasets import load_mnist, load_motorcycle, patch_targets
 from pilu.datasets.depth import Patches
 
 

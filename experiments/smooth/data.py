@@ -11,15 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.features import image_features, text_features
 from experiments.smooth.config import STUDIES, PictureData, Study, TextData
-from pilu.datasets import (
-    CIFAR10_CLASSES,
-    image_features,
-    load_cifar10,
-    load_mnist,
-    load_vader,
-    text_features,
-)
+from pilu.datasets import CIFAR10_CLASSES, load_cifar10, load_mnist, load_vader
 
 
 class Data(NamedTuple):

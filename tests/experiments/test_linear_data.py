@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from experiments.features import Features
 from experiments.linear import data
 from experiments.linear.config import STUDIES, DepthData, MnistData
 
 from pilu.datasets import load_motorcycle, patch_targets
 from pilu.datasets.depth import Patches
-from pilu.datasets.features import Features
 
 
 @pytest.fixture
