@@ -128,7 +128,7 @@ def wide():
     X = np.hstack([rng.normal(size=(32, 19)) + labels[:, None] / 2, np.ones((32, 1))])
     images = rng.integers(0, 256, (12, 28, 28), np.uint8)
     given = data.Data(X[:12], labels[:12], X[12:], labels[12:], {}, images)
-    return Engine(TOY_DIGITS, data.told(given))
+    return Engine(TOY_DIGITS, data.with_provenance(given))
 
 
 @pytest.fixture(params=["depth", "digits", "wide"])

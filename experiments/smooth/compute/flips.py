@@ -1,4 +1,4 @@
-"""Some labels flipped at random: are the rows that were flipped the dear ones?
+"""Some labels flipped at random: are the flipped rows the expensive ones?
 
 python -m experiments.smooth.compute.flips --study mnist38 --size full
 """
