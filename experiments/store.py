@@ -1,8 +1,9 @@
-"""Where results are kept: small tables, and beside each of them what it came from.
+"""Small tables of results, each beside a record of its provenance.
 
-Results of the full size are tracked in `experiments/results`; those of quick runs are not.
+Full-size results are tracked in `experiments/results`, those of quick runs are not.
 """
 
+import hashlib
 import json
 import os
 import platform
@@ -11,10 +12,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 HERE = Path(__file__).parent
 PACKAGES = ("pilu", "numpy", "scipy", "scikit-learn", "torch")
+
+
+def sha256_of_arrays(*arrays: np.ndarray) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -25,7 +34,7 @@ class Store:
 
     def write(self, name: str, frame: pd.DataFrame, provenance: dict[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        told = {
+        record = {
             **provenance,
             "versions": {package: version(package) for package in PACKAGES}
             | {"python": platform.python_version()},
@@ -33,7 +42,7 @@ class Store:
         }
         (self.folder / f"{name}.json").unlink(missing_ok=True)
         frame.to_csv(self.folder / f"{name}.csv", index=False, float_format="%.6g")
-        (self.folder / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n")
+        (self.folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
 
     def read(self, name: str) -> pd.DataFrame:
         try:

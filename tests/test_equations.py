@@ -26,6 +26,8 @@ def names_in(column):
 def resolve(name):
     """The file of pilu with this dotted name, or the object that it names within a file."""
     parts = name.split(".")
+    if parts[0] == "experiments":
+        return ROOT.joinpath(*parts).with_suffix(".py").read_text()
     for n in range(len(parts), 0, -1):
         path = PACKAGE.joinpath(*parts[:n])
         if path.is_dir() or path.with_suffix(".py").exists():

@@ -8,7 +8,7 @@ import sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        absent = {"pandas", "matplotlib", "mpmath", "torch", "pytest", "typer", "pyarrow"}
+        absent = "pandas matplotlib mpmath torch pytest typer pyarrow skimage".split()
         if name.split(".")[0] in absent:
             raise ImportError(f"{name} is not installed")
 
@@ -27,15 +27,15 @@ def picture():
     from pilu.plotting import plot_comparison
     plot_comparison(None)
 
-def network():
-    import pilu.auditing.network
+def scene():
+    pilu.datasets.load("motorcycle")
 
 pilu.auditing.audit(rng.normal(size=(20, 2)), rng.normal(size=(20, 2)), delta=0.1)
 def command():
     from pilu.cli import main
     main()
 
-for call in (quote.to_frame, frame, picture, network, command):
+for call in (quote.to_frame, frame, picture, scene, command):
     try:
         call()
     except (ImportError, SystemExit) as error:
@@ -48,13 +48,13 @@ def test_core_without_extras():
         [sys.executable, "-W", "error", "-c", PROGRAM], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
-    to_frame, compare, picture, network, command = run.stdout.splitlines()
+    to_frame, compare, picture, scene, command = run.stdout.splitlines()
     assert to_frame.startswith("Quote.to_frame needs pandas")
     assert compare.startswith("compare needs pandas")
     assert 'pip install "pilu[pandas]"' in compare
     assert picture.startswith("plot_comparison needs matplotlib")
     assert 'pip install "pilu[plot]"' in picture
-    assert network.startswith("pilu.auditing.network needs torch")
-    assert 'pip install "pilu[torch]"' in network
+    assert scene.startswith("load_motorcycle needs scikit-image")
+    assert 'pip install "pilu[datasets]"' in scene
     assert command.startswith("pilu: the command line needs typer")
     assert 'pip install "pilu[desk]"' in command

@@ -47,9 +47,12 @@ def audit_all(config: Config, runs: Path, store: Store) -> None:
     n_runs = complete_runs(folder, config, rows)
     table, curves = [], []
     for row, norm, label in zip(tqdm(rows), scout["norms"], scout["labels"], strict=True):
-        for name, judge in (("linear", Logistic()), ("non-linear", MLP(config.mlp_width))):
-            found = audit(
-                *outputs(folder, row, n_runs), delta=config.delta, seed=0, distinguisher=judge
+        for name, distinguisher in (("linear", Logistic()), ("non-linear", MLP(config.mlp_width))):
+            result = audit(
+                *outputs(folder, row, n_runs),
+                delta=config.delta,
+                seed=0,
+                distinguisher=distinguisher,
             )
             table.append(
                 {
@@ -58,19 +61,19 @@ def audit_all(config: Config, runs: Path, store: Store) -> None:
                     "gradient_norm": norm,
                     "distinguisher": name,
                     "runs": n_runs,
-                    "auc": found.auc,
-                    "mu_hat": found.mu_hat,
-                    "fit_error": found.fit_error,
-                    "epsilon_hat": found.epsilon_hat,
-                    "mu_lower": found.mu_lower,
-                    "epsilon_lower": found.epsilon_lower,
-                    "epsilon_lower_reverse": found.epsilon_lower_reverse,
-                    "counted": min(found.n_counted),
-                    "mu_provable": found.mu_provable,
-                    "epsilon_provable": found.epsilon_provable,
+                    "auc": result.auc,
+                    "mu_hat": result.mu_hat,
+                    "fit_error": result.fit_error,
+                    "epsilon_hat": result.epsilon_hat,
+                    "mu_lower": result.mu_lower,
+                    "epsilon_lower": result.epsilon_lower,
+                    "epsilon_lower_reverse": result.epsilon_lower_reverse,
+                    "counted": min(result.n_counted),
+                    "mu_provable": result.mu_provable,
+                    "epsilon_provable": result.epsilon_provable,
                 }
             )
-            beta = np.interp(GRID, found.alpha, found.beta)
+            beta = np.interp(GRID, result.alpha, result.beta)
             curves += [
                 {"row": row, "distinguisher": name, "alpha": a, "beta": b}
                 for a, b in zip(GRID, beta, strict=True)

@@ -1,8 +1,8 @@
-"""Train, unlearn and retrain: the runs of the study, each kept as soon as it is done.
+"""Train, unlearn and retrain: the runs of the study, each saved as soon as it is done.
 
     python -m experiments.cifar10.compute --config hour
 
-can be stopped at any time and goes on where it was.
+can be stopped at any time and resumes with the missing runs.
 """
 
 import argparse
@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from experiments.cifar10.config import CONFIGS, Config
-from pilu.auditing.network import gradient_norms, logits, take_steps, without
-from pilu.auditing.runs import load_run, run_all
+from experiments.cifar10.network import gradient_norms, logits, take_steps, without
+from pilu.auditing import load_run, run_all
 from pilu.datasets import load_cifar10
 
 RUNS = Path(__file__).parent.parent / "runs" / "cifar10"
@@ -35,7 +35,7 @@ class Data(NamedTuple):
 
 
 def folder_of(config: Config, root: Path) -> Path:
-    """One folder for one config: other settings never share runs."""
+    """A folder for each config: different settings never share runs."""
     text = json.dumps(config.of_a_run(), sort_keys=True)
     return root / f"{config.name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
@@ -66,7 +66,7 @@ def load(config: Config) -> Data:
 
 
 def seed_of(*parts: object) -> int:
-    """A seed of its own for each thing that is random."""
+    """A separate seed for each source of randomness."""
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:6])
 
 
@@ -92,7 +92,7 @@ def unlearned(network, config: Config, row: int, name: tuple) -> np.ndarray:
 
 
 def scout(config: Config) -> dict[str, np.ndarray]:
-    """A first model, from whose gradient norms the rows are chosen; it is in no audit."""
+    """A first model. Its gradient norms select the rows; no audit uses it."""
     data, network = load(config), learned(config, None, -1)
     norms = gradient_norms(network, data.images, data.labels)
     with torch.no_grad():
@@ -110,14 +110,14 @@ def scout(config: Config) -> dict[str, np.ndarray]:
 
 
 def forget(config: Config, rows: tuple[int, ...], run: int) -> dict[str, np.ndarray]:
-    """One model on all rows; each row is unlearned from a copy of it."""
+    """One model on all rows. Each row is unlearned from a copy of it."""
     network = learned(config, None, run)
     name = ("all", run)
     return {str(row): unlearned(network, config, row, name) for row in rows}
 
 
 def retrain(config: Config, row: int, run: int) -> dict[str, np.ndarray]:
-    """One model that never saw the row, and the same noisy steps."""
+    """One model that never saw the row, with the same noisy steps."""
     network = learned(config, row, run)
     return {str(row): unlearned(network, config, row, (row, run))}
 
@@ -127,7 +127,7 @@ def job(kind: str, *given) -> dict[str, np.ndarray]:
 
 
 def jobs_of(config: Config, rows: Sequence[int]) -> dict[str, tuple]:
-    """All runs, one of each kind after the other: a study that is cut short is balanced."""
+    """All runs, alternating between the kinds: a study that is cut short stays balanced."""
     jobs: dict[str, tuple] = {}
     for run in range(config.n_runs):
         jobs[f"forget-{run}"] = ("forget", config, tuple(rows), run)
@@ -138,7 +138,7 @@ def jobs_of(config: Config, rows: Sequence[int]) -> dict[str, tuple]:
 
 def compute(config: Config, root: Path) -> None:
     folder = folder_of(config, root)
-    load_cifar10()  # fetched once, here, before the workers need it
+    load_cifar10()  # fetched here, once, before the workers start
     run_all(job, {"scout": ("scout", config)}, folder, n_workers=1)
     jobs = jobs_of(config, [int(row) for row in load_run(folder, "scout")["rows"]])
     run_all(job, jobs, folder)

@@ -1,19 +1,20 @@
-"""The study on CIFAR-10: what the paper says, and what it leaves open.
+"""The study on CIFAR-10: the paper's settings, and our choices where it leaves them open.
 
-[PILU, app. CIFAR-10] gives n, the split, normalisation, augmentation, eta, batch, l2, T, K,
-sigma_unlearn, R, delta = 1/n, the shape of the network and its hidden layer. Left open there and
-declared here: learning noise, convolution widths, dropout, initial weights, probe size, the MLP's
-width, which rows are "representative", and whether the retrained run takes the K noisy steps too.
-It does here, as in Definition 1: without them the noise itself would tell the two apart. All runs
-start from the same weights, as Algorithm A starts from a fixed theta_0; batches, crops, dropout and
-noise are drawn anew in each. Crops are padded with the mean colour. One network that learned all
-rows serves all of them: each is unlearned from a copy of it, so that audits are valid one by one
-but not independent of each other.
+[PILU, app. CIFAR-10] specifies n, the split, normalisation, augmentation, eta, batch, l2, T, K,
+sigma_unlearn, R, delta = 1/n, the shape of the network and its hidden layer. Chosen here: learning
+noise, convolution widths, dropout, initial weights, probe size, the MLP's width and which rows are
+"representative".
+
+The retrained run also takes the K noisy steps, as in Definition 1: without them, the noise itself
+would distinguish the two runs. All runs start from the same weights, as Algorithm A starts from a
+fixed theta_0. Each draws its own batches, crops, dropout and noise. Crops are padded with the mean
+colour. All rows are unlearned from copies of one network that learned them all, so each audit is
+valid but the audits are not independent of each other.
 """
 
 from dataclasses import asdict, dataclass, field, replace
 
-from pilu.auditing.network import Architecture, Steps
+from experiments.cifar10.network import Architecture, Steps
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Config:
         return asdict(self)
 
     def of_a_run(self) -> dict[str, object]:
-        """What a single run depends on: more runs, or another distinguisher, can use it again."""
+        """The settings of a single run: it is reused for more runs or another distinguisher."""
         others = ("name", "n_runs", "mlp_width")
         return {key: value for key, value in self.describe().items() if key not in others}
 
@@ -51,7 +52,7 @@ PAPER = Config()
 SMALL = replace(PAPER.architecture, widths=(8, 16, 32))
 CONFIGS = {
     "paper": PAPER,
-    # What fits into an hour of two cores; the network is a quarter as wide.
+    # An hour on two cores; the network is a quarter as wide.
     "hour": replace(
         PAPER,
         name="hour",
@@ -59,7 +60,7 @@ CONFIGS = {
         learning=replace(PAPER.learning, n_steps=200),
         n_runs=50,
     ),
-    # Minutes: to see that everything works.
+    # Minutes, to check that everything works.
     "quick": replace(
         PAPER,
         name="quick",

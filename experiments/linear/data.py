@@ -1,18 +1,19 @@
 """The rows of a study: features by a frozen network, standardised on the training part."""
 
-import hashlib
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.features import hypercolumns, image_features
 from experiments.linear.config import STUDIES, DepthData, MnistData
-from pilu.datasets import hypercolumns, image_features, load_mnist, load_motorcycle, patch_targets
+from experiments.store import sha256_of_arrays
+from pilu.datasets import load_mnist, load_motorcycle, patch_targets
 from pilu.datasets.depth import Patches
 
 
 class Data(NamedTuple):
-    """Rows with their ones last, targets or labels, and what a picture of a row needs."""
+    """Rows with a last column of ones, targets or labels, and the pictures of the rows."""
 
     X: np.ndarray
     y: np.ndarray
@@ -41,7 +42,9 @@ def load_depth(settings: DepthData) -> Data:
     X, X_test = standardised(features.values[:, :: settings.every], train)
     pictures = Patches(*(column[train] for column in patches))
     depth = patches.depth
-    return told(Data(X, depth[train], X_test, depth[~train], features.provenance, pictures))
+    return with_provenance(
+        Data(X, depth[train], X_test, depth[~train], features.provenance, pictures)
+    )
 
 
 def training_part(patches: Patches, settings: DepthData) -> np.ndarray:
@@ -61,27 +64,26 @@ def load_digits(settings: MnistData) -> Data:
     test = np.ones(len(images), dtype=bool)
     test[order[: settings.n_train]] = False
     X, X_test = standardised(features.values[:, :: settings.every], ~test)
-    return told(Data(X, labels[~test], X_test, labels[test], features.provenance, images[~test]))
+    return with_provenance(
+        Data(X, labels[~test], X_test, labels[test], features.provenance, images[~test])
+    )
 
 
 def standardised(values: np.ndarray, train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both parts in units of the training part, with a column of ones."""
     values = np.asarray(values, dtype=np.float64)
     mean, deviation = values[train].mean(axis=0), values[train].std(axis=0)
-    # A feature that never changes says nothing; the deviation of equal numbers need not be 0.
+    # Constant features become 0. The computed deviation of equal numbers need not be 0.
     same = np.ptp(values[train], axis=0) == 0
     mean[same], deviation[same] = values[train][0, same], 1.0
     values = np.hstack([(values - mean) / deviation, np.ones((len(values), 1))])
     return values[train], values[~train]
 
 
-def told(data: Data) -> Data:
-    digest = hashlib.sha256()
-    for part in (data.X, data.y, data.X_test, data.y_test):
-        digest.update(np.ascontiguousarray(part).tobytes())
+def with_provenance(data: Data) -> Data:
     provenance = {
         "features": data.provenance,
         "rows": {"train": len(data.X), "test": len(data.X_test), "columns": data.X.shape[1]},
-        "sha256": digest.hexdigest(),
+        "sha256": sha256_of_arrays(data.X, data.y, data.X_test, data.y_test),
     }
     return data._replace(provenance=provenance)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
+from pilu.certify.floor import calibrate_with_floor
 from threadpoolctl import threadpool_limits
 
 from experiments.linear.config import STUDIES, RowSet, Study
 from experiments.linear.data import Data, load
 from pilu import LangevinRidge, LangevinRidgeClassifier
 from pilu.certify.accountant import Target
-from pilu.certify.floor import calibrate_with_floor
 from pilu.certify.registry import resolve_accountant
 from pilu.chains.entropy import SeededGaussian
 from pilu.chains.predictions import Prospect
@@ -107,12 +107,12 @@ class Engine:
     ) -> dict[tuple[int, int], Prospect]:
         """For every row and K, the predictions as a function of the noise, in closed form."""
         forecast = Forecast(law, self.held_out.X, max(steps))
-        found = {}
+        prospects = {}
         with threadpool_limits(1, user_api="blas"):
             for row in rows:
                 of_row = forecast.without(*self.request(row))
-                found |= {(row, K): of_row.after(K) for K in steps}
-        return found
+                prospects |= {(row, K): of_row.after(K) for K in steps}
+        return prospects
 
     def expected(self, prospect: Prospect, noise: float) -> float:
         """The expected score: RMSE, or accuracy."""
@@ -140,13 +140,13 @@ class Engine:
     def scores(self, theta: np.ndarray, n_runs: int) -> np.ndarray:
         """The score of every run: theta is p x (R d), run after run."""
         points = self.held_out
-        found = (points.X @ theta).reshape(len(points.X), n_runs, -1)
+        predicted = (points.X @ theta).reshape(len(points.X), n_runs, -1)
         if self.data.is_classification:
-            # A label that the model does not know is nobody's column.
+            # A label that the model has never seen has no column.
             labels = np.where(points.Y.any(axis=1), points.Y.argmax(axis=1), -1)
-            right = found.argmax(axis=2) == labels[:, None]
+            right = predicted.argmax(axis=2) == labels[:, None]
             return right.mean(axis=0)
-        return np.sqrt(np.mean(np.square(found - points.Y[:, None]), axis=(0, 2)))
+        return np.sqrt(np.mean(np.square(predicted - points.Y[:, None]), axis=(0, 2)))
 
 
 def choose(norms: np.ndarray, wanted: RowSet) -> list[int]:

@@ -1,29 +1,23 @@
-"""The rows of a study: frozen features, by a map that no row to learn has a part in.
+"""The rows of a study: frozen features, scaled without using the training rows.
 
-Features are put into the units of rows that were set aside, which are neither learned nor tested,
-and each row is scaled to norm one. Without the first of the two, features of a network with
-rectifiers all point the same way (`compute/scalings.py` measures what that costs).
+Features are standardised by rows that were set aside, which are neither learned nor tested. Then
+each row is scaled to norm one. Without the first step, the features of a network with rectifiers
+all point in the same direction (`compute/scalings.py` measures what that costs).
 """
 
-import hashlib
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.features import image_features, text_features
 from experiments.smooth.config import STUDIES, PictureData, Study, TextData
-from pilu.datasets import (
-    CIFAR10_CLASSES,
-    image_features,
-    load_cifar10,
-    load_mnist,
-    load_vader,
-    text_features,
-)
+from experiments.store import sha256_of_arrays
+from pilu.datasets import CIFAR10_CLASSES, load_cifar10, load_mnist, load_vader
 
 
 class Data(NamedTuple):
-    """Rows of norm one, labels, names of the labels, and rows as people see them."""
+    """Rows of norm one, labels, names of the labels, and the images or texts of the rows."""
 
     X: np.ndarray
     y: np.ndarray
@@ -35,7 +29,7 @@ class Data(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows before they are mapped."""
+    """Rows before scaling."""
 
     values: np.ndarray
     labels: np.ndarray
@@ -56,10 +50,10 @@ def read(study: Study) -> Rows:
 
 
 def read_pictures(settings: PictureData) -> Rows:
-    found = load_mnist() if settings.source == "mnist" else load_cifar10()
+    data = load_mnist() if settings.source == "mnist" else load_cifar10()
     a, b = settings.n_from_train, settings.n_from_test
-    images = np.concatenate([found.train_images[:a], found.test_images[:b]])
-    labels = np.concatenate([found.train_labels[:a], found.test_labels[:b]])
+    images = np.concatenate([data.train_images[:a], data.test_images[:b]])
+    labels = np.concatenate([data.train_labels[:a], data.test_labels[:b]])
     features = image_features(images, settings.network, size=settings.image_size)
     parts = shared_out(len(images), settings.n_train, settings.n_aside)
     kept = np.isin(labels, settings.classes) if settings.classes else np.ones(len(labels), bool)
@@ -97,7 +91,7 @@ def mapped(rows: Rows, in_units_of_aside: bool = True) -> Data:
     if in_units_of_aside:
         aside = values[rows.parts == "aside"]
         deviation = aside.std(axis=0)
-        # A feature that never changes there has no unit.
+        # Features that are constant there are only centred.
         values = (values - aside.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
     values = values / np.linalg.norm(values, axis=1, keepdims=True)
     train, test = rows.parts == "train", rows.parts == "test"
@@ -110,17 +104,14 @@ def mapped(rows: Rows, in_units_of_aside: bool = True) -> Data:
         rows.shown[train],
         {},
     )
-    return told(data, rows)
+    return with_provenance(data, rows)
 
 
-def told(data: Data, rows: Rows) -> Data:
-    digest = hashlib.sha256()
-    for part in (data.X, data.y, data.X_test, data.y_test):
-        digest.update(np.ascontiguousarray(part).tobytes())
+def with_provenance(data: Data, rows: Rows) -> Data:
     counts = {part: int(np.sum(rows.parts == part)) for part in ("train", "aside", "test")}
     provenance = {
         "features": rows.features,
         "rows": counts | {"columns": data.X.shape[1]},
-        "sha256": digest.hexdigest(),
+        "sha256": sha256_of_arrays(data.X, data.y, data.X_test, data.y_test),
     }
     return data._replace(provenance=provenance)

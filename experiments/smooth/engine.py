@@ -84,8 +84,8 @@ class Engine:
     @cached_property
     def scores(self) -> np.ndarray:
         """One score a class, for the rows to learn."""
-        found = self.model.decision_function(self.data.X)
-        return np.stack([0 * found, found], axis=1) if found.ndim == 1 else found
+        scores = self.model.decision_function(self.data.X)
+        return np.stack([0 * scores, scores], axis=1) if scores.ndim == 1 else scores
 
     @property
     def places(self) -> np.ndarray:

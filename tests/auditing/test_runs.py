@@ -1,4 +1,4 @@
-"""Studies that are stopped, killed and taken up again."""
+"""Studies that are interrupted, killed and resumed."""
 
 import os
 import signal
@@ -56,15 +56,15 @@ def named(values, *others):
     return {f"run-{value}": (value, *others) for value in values}
 
 
-def test_every_run_is_kept(tmp_path, log):
+def test_every_run_is_saved(tmp_path, log):
     assert run_all(square, named(range(5), log), tmp_path / "runs", n_workers=2) == 5
     for value in range(5):
-        found = load_run(tmp_path / "runs", f"run-{value}")
-        assert found["square"] == value**2
-        np.testing.assert_array_equal(found["pair"], np.arange(value))
+        saved = load_run(tmp_path / "runs", f"run-{value}")
+        assert saved["square"] == value**2
+        np.testing.assert_array_equal(saved["pair"], np.arange(value))
 
 
-def test_a_study_goes_on_where_it_was(tmp_path, log):
+def test_a_study_resumes_with_the_missing_runs(tmp_path, log):
     run_all(square, named([0, 1], log), tmp_path / "runs", n_workers=1)
     assert run_all(square, named(range(4), log), tmp_path / "runs", n_workers=1) == 2
     assert Path(log).read_text().split() == ["0", "1", "2", "3"]
@@ -89,7 +89,7 @@ def test_a_run_that_kills_every_worker_ends_the_study(tmp_path):
         run_all(always_killed, named([0]), tmp_path / "runs", n_workers=1)
 
 
-def test_a_run_that_fails_says_so_and_others_are_kept(tmp_path):
+def test_a_run_that_fails_is_reported_and_the_others_are_saved(tmp_path):
     with pytest.raises(RuntimeError, match=r"1 run\(s\) have failed, run-2 first.*no such value"):
         run_all(fails, named([1, 2, 3]), str(tmp_path / "runs"), n_workers=1)
     assert load_run(tmp_path / "runs", "run-1")["value"] == 1
@@ -124,8 +124,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_goes_on_after_an_interrupt_or_a_kill(tmp_path, how):
-    """Whether the interrupt is caught or the study killed, no worker carries on."""
+def test_no_worker_outlives_an_interrupt_or_a_kill(tmp_path, how):
+    """Whether the interrupt is caught or the study is killed, no further run is saved."""
     script = tmp_path / "study.py"
     folder = str(tmp_path / "runs")
     script.write_text(STUDY.format(here=str(Path(__file__).parent), folder=folder))

@@ -180,7 +180,7 @@ def test_nyu_depth_with_other_shapes_or_fewer_images(tmp_path):
     with h5py.File(path, "w") as file:
         file["images"] = np.zeros((2, 3, 5, 4), dtype=np.uint8)
         file["depths"] = np.ones((2, 5, 4), dtype=np.float32)
-    with pytest.raises(ValueError, match="n_images must be at most the number there, 2"):
+    with pytest.raises(ValueError, match="n_images must be at most 2, the images in the file"):
         load_nyu_depth(path, n_images=3)
     with h5py.File(path, "a") as file:
         del file["depths"]

@@ -91,13 +91,13 @@ def test_a_client_that_fails(client):
 
 def test_a_client_that_fails_without_a_word(client):
     client.does("exit 3")
-    with pytest.raises(DatasetUnavailable, match="it gave no reason"):
+    with pytest.raises(DatasetUnavailable, match="no reason was reported"):
         client.fetch()
 
 
 def test_a_client_that_brings_another_file(client):
     client.does('printf "an archive" > thing-2.0.zip')
-    with pytest.raises(DatasetUnavailable, match=f"must give {client.file}") as caught:
+    with pytest.raises(DatasetUnavailable, match=f"must fetch {client.file}") as caught:
         client.fetch()
     assert f"Put that file at {cache_folder() / client.file}." in str(caught.value)
     assert list(cache_folder().iterdir()) == []

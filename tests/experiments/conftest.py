@@ -12,15 +12,33 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import torch
 from experiments.__main__ import main
+from experiments.features import Features
 from experiments.linear import data
 from experiments.linear.compute import rows
 from experiments.linear.config import STUDIES, DepthData, MnistData, RowSet
 from experiments.linear.engine import Engine
 from experiments.store import FIGURES, STORES, Store
 
-from pilu.datasets.features import Features
 from pilu.datasets.pictures import LabelledImages
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """On a busy machine, threads wait for each other in every one of thousands of tiny layers."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("PILU_CACHE", str(folder))
+    return folder
+
 
 SMALL = {
     "size": "toy",
@@ -110,7 +128,7 @@ def wide():
     X = np.hstack([rng.normal(size=(32, 19)) + labels[:, None] / 2, np.ones((32, 1))])
     images = rng.integers(0, 256, (12, 28, 28), np.uint8)
     given = data.Data(X[:12], labels[:12], X[12:], labels[12:], {}, images)
-    return Engine(TOY_DIGITS, data.told(given))
+    return Engine(TOY_DIGITS, data.with_provenance(given))
 
 
 @pytest.fixture(params=["depth", "digits", "wide"])

@@ -7,10 +7,10 @@ import pytest
 import torch
 from experiments.cifar10 import audits, compute, render
 from experiments.cifar10.config import CONFIGS, PAPER
+from experiments.cifar10.network import Architecture, Steps
 from experiments.store import Store
 
-from pilu.auditing.network import Architecture, Steps
-from pilu.auditing.runs import _one, load_run
+from pilu.auditing.runs import load_run, save_run
 from pilu.datasets.pictures import LabelledImages
 
 TINY = replace(
@@ -46,10 +46,10 @@ def study(tmp_path_factory):
     root = tmp_path_factory.mktemp("study")
     folder = compute.folder_of(TINY, root)
     folder.mkdir()
-    _one(compute.job, ("scout", TINY), folder / "scout.npz")
+    save_run(compute.job, ("scout", TINY), folder / "scout.npz")
     rows = load_run(folder, "scout")["rows"].tolist()
     for name, given in compute.jobs_of(TINY, rows).items():
-        _one(compute.job, given, folder / f"{name}.npz")
+        save_run(compute.job, given, folder / f"{name}.npz")
     yield root, folder, rows
     patch.undo()
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from experiments.features import Features
 from experiments.linear import data
 from experiments.linear.config import STUDIES, DepthData, MnistData
 
 from pilu.datasets import load_motorcycle, patch_targets
 from pilu.datasets.depth import Patches
-from pilu.datasets.features import Features
 
 
 @pytest.fixture
@@ -72,16 +72,19 @@ def test_a_feature_that_never_changes_says_nothing(constant, rng):
 
 def test_the_digest_is_that_of_all_numbers(depth):
     given = depth.data
-    told = data.told(given).provenance
-    assert data.told(given).provenance == told
+    told = data.with_provenance(given).provenance
+    assert data.with_provenance(given).provenance == told
     assert len(told["sha256"]) == 64
     assert told["rows"] == {"train": 121, "test": 19, "columns": 6}
     for name in ("X", "y", "X_test", "y_test"):
         part = getattr(given, name).copy()
         part.flat[-1] = np.nextafter(part.flat[-1], np.inf)
-        assert data.told(given._replace(**{name: part})).provenance["sha256"] != told["sha256"]
+        assert (
+            data.with_provenance(given._replace(**{name: part})).provenance["sha256"]
+            != told["sha256"]
+        )
     turned = given._replace(X=np.asfortranarray(given.X))  # the same numbers, lying otherwise
-    assert data.told(turned).provenance["sha256"] == told["sha256"]
+    assert data.with_provenance(turned).provenance["sha256"] == told["sha256"]
 
 
 # Depth

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from experiments.features import Features
 from experiments.smooth import __main__ as smooth
 from experiments.smooth import command, data, engine, page
 from experiments.smooth.compute import accuracy, flips, horizons, noise, scalings
@@ -20,7 +21,6 @@ from PIL import Image
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from pilu.datasets.features import Features
 from pilu.datasets.pictures import LabelledImages
 from pilu.datasets.texts import RatedTexts
 

@@ -33,9 +33,9 @@ def compute(engine: Engine) -> dict[str, pd.DataFrame]:
             "epsilon": epsilon,
             "clipping": C,
             "noise": sigma,
-            **summary(found),
+            **summary(runs),
         }
-        for (name, epsilon), sigma, found in zip(
+        for (name, epsilon), sigma, runs in zip(
             settings, sigmas, scores.reshape(len(settings), -1), strict=True
         )
     ]

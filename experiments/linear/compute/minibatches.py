@@ -8,6 +8,7 @@ share the learning runs; each request has its own unlearning.
 
 import numpy as np
 import pandas as pd
+from pilu.certify.floor import noise_floor
 from tqdm import tqdm
 
 from experiments.linear.command import compute_script
@@ -16,7 +17,6 @@ from pilu import LangevinRidge
 from pilu.baselines.quadratic import descended
 from pilu.certify.accountant import Target
 from pilu.certify.exact import Exact
-from pilu.certify.floor import noise_floor
 from pilu.certify.registry import resolve_accountant
 from pilu.minibatch.law import MinibatchLaw, mean_after
 
@@ -96,7 +96,7 @@ def calibrated(
     engine: Engine, law: MinibatchLaw, rows: list[int]
 ) -> dict[tuple[int, str, float], float]:
     """sigma_unlearn by row, accountant and epsilon."""
-    study, found = engine.study, {}
+    study, noises = engine.study, {}
     floor = noise_floor(law, study.n_unlearn_steps)
     targets = [Target(e, engine.delta, study.n_unlearn_steps) for e in study.epsilons]
     for name in study.batch_accountants:
@@ -110,8 +110,8 @@ def calibrated(
                 answers = [judge.calibrate(law, request, target) for target in targets]
             for epsilon, answer in zip(study.epsilons, answers, strict=True):
                 raised = max(answer.noise, floor) if answer.noise > 0 else 0.0
-                found[row, name, epsilon] = raised
-    return found
+                noises[row, name, epsilon] = raised
+    return noises
 
 
 def learning_runs(engine: Engine, law: MinibatchLaw) -> np.ndarray:

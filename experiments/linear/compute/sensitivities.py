@@ -18,15 +18,17 @@ def compute(engine: Engine) -> dict[str, pd.DataFrame]:
     rows, T = engine.rows(), engine.study.n_steps
     request = Request(engine.data.X[rows], engine.targets[rows], np.array(rows))
     bounds = RidgeSensitivities(engine.law()).of_each(request, slack=engine.delta / 2)
-    found = trajectories(engine, request)
+    sensitivities = trajectories(engine, request)
     shown = np.unique(np.round(np.geomspace(1, T, N_SHOWN)).astype(int)) - 1
     lines = []
     for i, row in enumerate(rows):
         for k in shown:
             line = {"row": row, "step": k, "bound": bounds[i, k]}
-            lines.append(line | {f"run{r}": found[r, i, k] for r in range(len(found))})
+            lines.append(
+                line | {f"run{r}": sensitivities[r, i, k] for r in range(len(sensitivities))}
+            )
     # The first iterate is fixed: there the bound is the sensitivity itself, up to rounding.
-    shares = (found / bounds)[:, :, 1:]
+    shares = (sensitivities / bounds)[:, :, 1:]
     margins = [
         {"row": row, "largest_share": shares[:, i].max(), "exceeded": (shares[:, i] > 1).sum()}
         for i, row in enumerate(rows)
@@ -45,12 +47,12 @@ def trajectories(engine: Engine, request: Request) -> np.ndarray:
     scale = np.sqrt(2 * eta) * study.noise
     state = np.zeros(push.shape)
     norms = np.linalg.norm(request.X, axis=1)[:, None]
-    found = np.empty((R, len(rows), T))
+    sensitivities = np.empty((R, len(rows), T))
     for k in range(T):
         residuals = (rows @ state).reshape(len(rows), R, d) - request.Y[:, None]
-        found[:, :, k] = (eta * norms * np.linalg.norm(residuals, axis=2)).T
+        sensitivities[:, :, k] = (eta * norms * np.linalg.norm(residuals, axis=2)).T
         state = step * state + push + scale * rng.standard_normal(state.shape)
-    return found
+    return sensitivities
 
 
 if __name__ == "__main__":

@@ -42,9 +42,9 @@ def digits(rows: pd.DataFrame, pixels: pd.DataFrame, folder: Path) -> None:
 
 def truth(patch: int) -> np.ndarray:
     """True metres of all patches, by the image's rows and columns."""
-    found = patch_targets(load_motorcycle().depth, patch)
-    grid = np.full((found.row.max() // patch + 1, found.column.max() // patch + 1), np.nan)
-    grid[found.row // patch, found.column // patch] = found.depth
+    patches = patch_targets(load_motorcycle().depth, patch)
+    grid = np.full((patches.row.max() // patch + 1, patches.column.max() // patch + 1), np.nan)
+    grid[patches.row // patch, patches.column // patch] = patches.depth
     return grid
 
 

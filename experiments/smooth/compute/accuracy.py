@@ -26,7 +26,7 @@ def compute(engine: Engine) -> dict[str, pd.DataFrame]:
 def sweep(
     engine: Engine, row: int, noises: list[float], kind: str, quantile: float
 ) -> pd.DataFrame:
-    found = engine.run(row, noises, stream=("own", "uniform").index(kind))
+    scores = engine.run(row, noises, stream=("own", "uniform").index(kind))
     return pd.DataFrame(
         {
             "kind": kind,
@@ -34,9 +34,9 @@ def sweep(
             "row": row,
             "epsilon": engine.study.epsilons,
             "noise": noises,
-            "mean": found.mean(axis=1),
-            "sd": found.std(axis=1, ddof=1),
-            "runs": found.shape[1],
+            "mean": scores.mean(axis=1),
+            "sd": scores.std(axis=1, ddof=1),
+            "runs": scores.shape[1],
         }
     )
 

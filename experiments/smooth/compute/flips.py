@@ -1,4 +1,4 @@
-"""Some labels flipped at random: are the flipped rows expensive?
+"""Some labels flipped at random: are the flipped rows the expensive ones?
 
 python -m experiments.smooth.compute.flips --study mnist38 --size full
 """
@@ -53,13 +53,13 @@ def flip(y: np.ndarray, share: float, rng: np.random.Generator) -> tuple[np.ndar
 
 
 def among_dearest(noises: np.ndarray, flipped: np.ndarray) -> float:
-    """The share of flipped rows among as many of the most expensive."""
+    """The share of flipped rows among as many of the dearest."""
     count = int(flipped.sum())
     return float(flipped[np.argsort(-noises, kind="stable")[:count]].mean())
 
 
 def auc(noises: np.ndarray, flipped: np.ndarray) -> float:
-    """How often a flipped row is more expensive than another one (Mann and Whitney)."""
+    """How often a flipped row is dearer than another one (Mann and Whitney)."""
     count, ranks = flipped.sum(), rankdata(noises)
     above = ranks[flipped].sum() - count * (count + 1) / 2
     return float(above / (count * (len(flipped) - count)))

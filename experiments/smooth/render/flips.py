@@ -18,7 +18,7 @@ def render(store: Store, folder: Path) -> None:
     with figure(folder, "smooth-flips", len(tables), 2, height=2.5 * len(tables)) as axes:
         for (left, right), (study, table) in zip(axes, tables.items(), strict=True):
             histogram(left, table, TITLES[study])
-            found(right, table, summaries[study])
+            share_caught(right, table, summaries[study])
 
 
 def histogram(panel, table, title: str) -> None:
@@ -35,8 +35,8 @@ def histogram(panel, table, title: str) -> None:
     panel.legend(loc="upper left", ncols=2)
 
 
-def found(panel, table, summary) -> None:
-    """Share of the flipped rows among the most expensive rows."""
+def share_caught(panel, table, summary) -> None:
+    """Share of the flipped rows among the most expensive ones."""
     for number, (_, some) in enumerate(table.groupby("draw")):
         order = some.sort_values("noise", ascending=False, kind="stable")
         caught = np.cumsum(order["flipped"]) / order["flipped"].sum()

@@ -43,7 +43,7 @@ def strips(tables: dict[str, pd.DataFrame], folder: Path) -> None:
                 panel.imshow(pixels.reshape(SHAPES[len(pixels)]), cmap="gray_r")
                 panel.set_title(f"{line['noise']:.3g}", fontsize=7)
                 wrong = line["label"] != line["predicted"]
-                panel.set_xlabel(told(line), fontsize=6.5, color=ORANGE if wrong else "black")
+                panel.set_xlabel(caption(line), fontsize=6.5, color=ORANGE if wrong else "black")
             for panel in panels:
                 bare(panel)
         for panel, study in zip(axes[:, 0], tables, strict=True):
@@ -54,8 +54,8 @@ def strips(tables: dict[str, pd.DataFrame], folder: Path) -> None:
         )
 
 
-def told(line: pd.Series) -> str:
-    """Label, what the model takes the row for, margin."""
+def caption(line: pd.Series) -> str:
+    """Label, predicted class, margin."""
     gap = "\n" if len(f"{line['label']}{line['predicted']}") > 6 else " "  # one line, if it fits
     return f"{line['label']}, seen as{gap}{line['predicted']}\nmargin {line['margin']:.1f}"
 

@@ -1,7 +1,7 @@
-"""Independent runs in several processes: each is kept as soon as it is done, so none is lost.
+"""Independent runs in several processes: each is saved as soon as it is done, so none is lost.
 
-A study is a list of named runs. What a run returns is written to ``<folder>/<name>.npz`` before the
-next one starts; a study that was killed goes on with the runs that have no file yet.
+A study is a list of named runs. The arrays of a run are written to ``<folder>/<name>.npz`` before
+the next run starts. A study that was killed resumes with the runs that have no file yet.
 """
 
 import os
@@ -22,12 +22,12 @@ from pilu._checks import check_integer, complaint
 from pilu._progress import progress_bar
 from pilu.exceptions import WrongInput
 
-__all__ = ["load_run", "run_all"]
+__all__ = ["load_run", "run_all", "save_run"]
 
 Arrays = Mapping[str, NDArray[Any]]
 Run = Callable[..., Arrays]
 
-_MOST_DEATHS = 3  # of workers by one run, until it is given up
+_MOST_DEATHS = 3  # after so many dead workers, a run is given up
 
 
 def run_all(
@@ -39,13 +39,13 @@ def run_all(
 ) -> int:
     """Carry out every run that `folder` does not have yet.
 
-    A worker that dies takes its run with it; the run is started again, the others go on. Runs that
-    fail are told once all others are done. Ctrl-C ends the study after the runs under way.
+    If a worker dies, only its run is lost and started again. Runs that fail are reported after all
+    others are done. Ctrl-C ends the study after the runs under way.
 
     Parameters
     ----------
     run : function
-        Takes a run's arguments, returns arrays by name. Other processes must be able to import it.
+        From a run's arguments to arrays by name. Other processes must be able to import it.
     arguments : mapping
         From the name of each run to its arguments.
     folder : path
@@ -55,7 +55,7 @@ def run_all(
     Returns
     -------
     started : int
-        How many runs were not there before.
+        How many runs were missing.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def run_all(
                     name = queue.get_nowait()
                     try:
                         worker.carry_out(run, arguments[name], _file(folder, name))
-                    except Exception as error:  # told at the end, by name
+                    except Exception as error:  # reported at the end, by name
                         failures[name] = error
                     bar.update()
             except Empty:
@@ -98,34 +98,49 @@ def run_all(
     if failures:
         name, error = next(iter(failures.items()))
         raise RuntimeError(
-            f"{len(failures)} run(s) have failed, {name} first: {error!r}. The others are kept; "
-            "what is missing is tried again by the next call."
+            f"{len(failures)} run(s) have failed, {name} first: {error!r}. The others are saved. "
+            "Call again to retry the missing ones."
         ) from error
     return len(missing)
 
 
 def load_run(folder: Path | str, name: str) -> dict[str, NDArray[Any]]:
-    """What a run returned."""
-    with np.load(_file(Path(folder), name), allow_pickle=False) as kept:
-        return {key: kept[key] for key in kept.files}
+    """The arrays of a run."""
+    with np.load(_file(Path(folder), name), allow_pickle=False) as saved:
+        return {key: saved[key] for key in saved.files}
+
+
+def save_run(run: Run, arguments: tuple[Any, ...], path: Path) -> None:
+    """Carry out one run in this process and write its arrays to a file."""
+    arrays = {name: np.asarray(value) for name, value in run(*arguments).items()}
+    if "file" in arrays or any(value.dtype.hasobject for value in arrays.values()):
+        raise WrongInput("a run must return arrays of numbers or text, none of them named 'file'.")
+    # Only a complete file gets the final name, so a kill never leaves half a result.
+    partial = path.with_suffix(f".{os.getpid()}.tmp")
+    with partial.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    partial.replace(path)
 
 
 class _Worker:
-    """A process of its own, replaced when it dies: no other run suffers from it."""
+    """One process, replaced if it dies: the runs of other workers are not affected.
+
+    In a pool of several processes, as joblib's, one death ends the runs of all of them.
+    """
 
     def __init__(self) -> None:
         self._pool = self._open()
 
-    def carry_out(self, run: Run, given: tuple[Any, ...], target: Path) -> None:
-        """One run, started again where the process dies over it."""
+    def carry_out(self, run: Run, arguments: tuple[Any, ...], path: Path) -> None:
+        """Carry out one run; start it again if the process dies."""
         for _ in range(_MOST_DEATHS):
             try:
-                return self._pool.submit(_one, run, given, target).result()
+                return self._pool.submit(save_run, run, arguments, path).result()
             except BrokenProcessPool:
                 self.close()
                 self._pool = self._open()
         raise RuntimeError(
-            f"its process has died {_MOST_DEATHS} times; it may be out of memory, or the function "
+            f"its process has died {_MOST_DEATHS} times. It may be out of memory, or the function "
             "cannot be imported by another process"
         )
 
@@ -139,7 +154,7 @@ class _Worker:
 
 
 def _end_with_parent() -> None:
-    """Whoever kills the study must not be left with its workers."""
+    """If the study is killed, its workers end too."""
     parent = parent_process()
     assert parent is not None
 
@@ -148,17 +163,6 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _one(run: Run, given: tuple[Any, ...], target: Path) -> None:
-    arrays = {name: np.asarray(value) for name, value in run(*given).items()}
-    if "file" in arrays or any(value.dtype.hasobject for value in arrays.values()):
-        raise WrongInput("a run must return arrays of numbers or text, none of them named 'file'.")
-    # A name that only a whole file gets: what a kill leaves behind is never taken for a result.
-    partial = target.with_suffix(f".{os.getpid()}.tmp")
-    with partial.open("wb") as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-    partial.replace(target)
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""What there is: every data set by name, with its origin, size and terms."""
+"""Every data set by name, with its origin, size and terms."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ __all__ = ["CATALOGUE", "Entry", "describe", "load"]
 
 @dataclass(frozen=True)
 class Entry:
-    """One data set: how to load it, and what a user should know before."""
+    """A data set: its loader and what a user should know about it."""
 
     load: Callable[..., Any]
     what: str
@@ -79,7 +79,7 @@ CATALOGUE = {
 
 
 def load(name: str, *given: Any, **options: Any) -> Any:
-    """A data set by its name; `describe(name)` says what it is.
+    """Load a data set by its name; `describe(name)` says what it is.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def load(name: str, *given: Any, **options: Any) -> Any:
 
 
 def describe(name: str | None = None) -> str:
-    """What a data set is, where it comes from, and on which terms; by default all of them.
+    """Content, origin and terms of a data set; of all of them by default.
 
     Examples
     --------

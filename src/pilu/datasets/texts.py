@@ -16,7 +16,7 @@ _KINDS = ("tweets", "movieReviewSnippets", "amazonReviewSnippets", "nytEditorial
 
 
 class RatedTexts(NamedTuple):
-    """Texts, their mean rating from -4 (negative) to 4 (positive), and where they come from."""
+    """Texts, their mean ratings from -4 (negative) to 4 (positive), and their sources."""
 
     texts: tuple[str, ...]
     ratings: NDArray[np.float64]

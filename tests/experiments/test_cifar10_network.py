@@ -3,9 +3,15 @@
 import numpy as np
 import pytest
 import torch
-
-from pilu.auditing import network as module
-from pilu.auditing.network import Architecture, Steps, augmented, gradient_norms, logits, take_steps
+from experiments.cifar10 import network as module
+from experiments.cifar10.network import (
+    Architecture,
+    Steps,
+    augmented,
+    gradient_norms,
+    logits,
+    take_steps,
+)
 
 TINY = Architecture(widths=(2, 3, 4), hidden=5, dropout=0.0, n_classes=3, image_size=8)
 

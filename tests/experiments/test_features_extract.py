@@ -8,12 +8,14 @@ import json
 import numpy as np
 import pytest
 import torch
+from experiments.features import hypercolumns, image_features, patch_tokens
+from experiments.features.cache import BATCH, PART
+from experiments.features.networks import VisionTransformer
+from experiments.features.weights import Frozen
 from PIL import Image
 
-from pilu.datasets import features, hypercolumns, image_features, patch_tokens
+from oracles.networks import dinov2_weights
 from pilu.datasets.depth import Patches
-from pilu.datasets.networks import VisionTransformer
-from pilu.datasets.weights import Frozen
 
 MEAN, DEVIATION = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
@@ -130,8 +132,8 @@ def test_other_data_weights_or_size_are_other_features(images, cache):
 
 
 def test_an_interrupted_call_goes_on_where_it_was(rng, cache):
-    many = rng.integers(0, 256, (features._PART + 70, 32, 32), dtype=np.uint8)
-    first_part = -(-features._PART // features._BATCH)
+    many = rng.integers(0, 256, (PART + 70, 32, 32), dtype=np.uint8)
+    first_part = -(-PART // BATCH)
     network = means(interrupted_at=first_part + 2)
     with pytest.raises(KeyboardInterrupt):
         image_features(many, network, size=32)
@@ -261,10 +263,10 @@ def test_patches_outside_of_the_image_are_refused(images, patches):
 
 
 @pytest.fixture
-def transformer(checkpoint):
+def transformer():
     """A small vision transformer for images of 28 x 28: 2 x 2 patches."""
-    weights = {name: values.float() for name, values in checkpoint(64, 1, 64, grid=2).items()}
-    return Frozen("small", VisionTransformer.of(weights).eval(), "made up", "ef" * 32)
+    network = VisionTransformer(dinov2_weights(64, 1, 64, grid=2))
+    return Frozen("small", network, "made up", "ef" * 32)
 
 
 @pytest.fixture
@@ -287,7 +289,7 @@ def test_patch_tokens_beside_the_class_token(squares, transformer):
 def test_patches_are_row_by_row(squares, transformer, number, top, left):
     """Without attention, a change in one patch is seen in its own token alone."""
     with torch.inference_mode():
-        transformer.network.blocks[0].ls1.gamma.zero_()
+        transformer.network.backbone.encoder.layer[0].layer_scale1.lambda1.zero_()
     changed = squares.copy()
     changed[1, top : top + 14, left : left + 14] ^= 255
     before, after = (

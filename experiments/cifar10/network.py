@@ -1,4 +1,4 @@
-"""A small VGG-style network and noisy gradient steps on it (needs the extra ``pilu[torch]``).
+"""A small VGG-style network and noisy gradient steps on it.
 
     theta <- theta - eta (grad of the batch's mean loss + l2 theta) + sqrt(2 eta) sigma N(0, I)
 
@@ -10,12 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-
-from pilu._extras import need
-
-need("torch", for_="pilu.auditing.network", extra="torch")
-import torch  # noqa: E402
 
 __all__ = [
     "Architecture",
@@ -43,8 +39,8 @@ class Architecture:
     def build(self, seed: int) -> torch.nn.Module:
         """A network with He's initial weights, drawn from the seed.
 
-        PyTorch's own shrink the signal from layer to layer: with widths 8, 16 and 32 and a step
-        size of 0.01 nothing had been learned after 500 steps.
+        PyTorch's default weights shrink the signal from layer to layer: with widths 8, 16 and 32
+        and a step size of 0.01, the network had learned nothing after 500 steps.
         """
         with torch.random.fork_rng():
             torch.manual_seed(seed)
@@ -68,8 +64,7 @@ class Architecture:
                 if isinstance(layer, torch.nn.Conv2d | torch.nn.Linear):
                     torch.nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
                     torch.nn.init.zeros_(torch.as_tensor(layer.bias))
-        ready: torch.nn.Module = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        return ready
+        return network.to(memory_format=torch.channels_last)
 
 
 @dataclass(frozen=True)
@@ -86,7 +81,7 @@ class Steps:
 def take_steps(
     network: torch.nn.Module, images: Tensor, labels: Tensor, steps: Steps, seed: int
 ) -> None:
-    """Steps on augmented batches, in place; all randomness, dropout included, is the seed's."""
+    """Steps on augmented batches, in place. All randomness, dropout included, is the seed's."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network.train()
@@ -103,7 +98,7 @@ def take_steps(
 
 
 def _batches(n: int, steps: Steps) -> Iterator[Tensor]:
-    """Every row once in a pass, in an order of its own each time; a short last batch is taken."""
+    """Every row once in a pass, in a new order each time. The last batch may be short."""
     left = torch.randperm(n)
     for _ in range(steps.n_steps):
         yield left[: steps.batch_size]
@@ -123,7 +118,7 @@ def augmented(images: Tensor, padding: int = 4) -> Tensor:
     picked = padded.permute(0, 2, 3, 1)[
         torch.arange(n)[:, None, None], rows[:, :, None], columns[:, None, :]
     ]
-    return picked.permute(0, 3, 1, 2)  # channels last in memory, as the network wants it
+    return picked.permute(0, 3, 1, 2)  # channels last in memory, as in the network
 
 
 def gradient_norms(network: torch.nn.Module, images: Tensor, labels: Tensor) -> NDArray[np.float64]:
@@ -139,7 +134,7 @@ def gradient_norms(network: torch.nn.Module, images: Tensor, labels: Tensor) -> 
 
 
 def logits(network: torch.nn.Module, probe: Tensor) -> NDArray[np.float64]:
-    """The network's logits on a probe set, one after the other: what a distinguisher sees."""
+    """The network's logits on a probe set, in one vector: the input of a distinguisher."""
     network.eval()
     with torch.no_grad():
         return np.asarray(network(probe).double().numpy().ravel())

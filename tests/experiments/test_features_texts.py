@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from experiments.features import cache as cache_module
+from experiments.features import extract, text_features
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-
-from pilu.datasets import features, text_features
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "good", "bad", "film", "##s", "very", "!")
 UNKNOWN, BEFORE, AFTER = 1, 2, 3
@@ -40,7 +40,7 @@ def minilm(tmp_path, monkeypatch, cache):
     )
     network = transformers.BertModel(config).eval()
     network.save_pretrained(folder)
-    monkeypatch.setattr(features, "minilm_folder", lambda: (folder, "made up", "01" * 32))
+    monkeypatch.setattr(extract, "minilm_folder", lambda: (folder, "made up", "01" * 32))
     return network
 
 
@@ -104,7 +104,7 @@ def test_no_texts_at_all(minilm):
 @pytest.mark.slow
 def test_the_real_minilm_agrees_with_its_documentation(tmp_path, monkeypatch):
     """The three sentences, and their cosines, on the first page of sbert.net."""
-    monkeypatch.setattr(features, "cache_folder", lambda: tmp_path)  # for the features only
+    monkeypatch.setattr(cache_module, "cache_folder", lambda: tmp_path)  # for the features only
     sentences = [
         "The weather is lovely today.",
         "It's so sunny outside!",
