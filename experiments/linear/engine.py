@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
-from pilu.certify.floor import calibrate_with_floor
 from threadpoolctl import threadpool_limits
 
 from experiments.linear.config import STUDIES, RowSet, Study
@@ -21,8 +20,7 @@ from pilu.chains.entropy import SeededGaussian
 from pilu.chains.predictions import Prospect
 from pilu.chains.request import Request
 from pilu.chains.schedule import Schedule, Segment
-from pilu.estimators.utility import Validation
-from pilu.ridge.forecast import Forecast
+from pilu.estimators.utility import Validation, read_validation
 from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectral import draw_after
 from pilu.ridge.spectrum import Spectrum
@@ -55,7 +53,7 @@ class Engine:
 
     @property
     def n_outputs(self) -> int:
-        return self.model._theta.shape[1]
+        return self.model.fitted_.theta.shape[1]
 
     @property
     def delta(self) -> float:
@@ -67,7 +65,7 @@ class Engine:
 
     @cached_property
     def held_out(self) -> Validation:
-        return self.model._checked_validation((self.data.X_test, self.data.y_test))
+        return read_validation(self.model, (self.data.X_test, self.data.y_test))
 
     @cached_property
     def targets(self) -> np.ndarray:
@@ -87,7 +85,7 @@ class Engine:
     @cached_property
     def gradient_norms(self) -> np.ndarray:
         """|grad l_i(theta_T)| of every row, at the parameters of one learning run."""
-        residuals = self.data.X @ self.model._theta - self.targets
+        residuals = self.data.X @ self.model.fitted_.theta - self.targets
         return np.linalg.norm(self.data.X, axis=1) * np.linalg.norm(residuals, axis=1)
 
     def rows(self, kind: str | None = None) -> list[int]:
@@ -98,15 +96,14 @@ class Engine:
         self, law: RidgeLaw, row: int, accountant: str, epsilon: float, n_unlearn_steps: int
     ) -> float:
         """sigma_unlearn for one row."""
-        target = Target(epsilon, self.delta, n_unlearn_steps)
-        judge = resolve_accountant(accountant)
-        return calibrate_with_floor(judge, law, self.request(row), target).noise
+        target = Target.of(law, epsilon, self.delta, n_unlearn_steps)
+        return resolve_accountant(accountant).calibrate(law, self.request(row), target).noise
 
     def prospects(
         self, law: RidgeLaw, rows: Sequence[int], steps: Sequence[int]
     ) -> dict[tuple[int, int], Prospect]:
         """For every row and K, the predictions as a function of the noise, in closed form."""
-        forecast = Forecast(law, self.held_out.X, max(steps))
+        forecast = law.forecast(self.held_out.X, max(steps))
         prospects = {}
         with threadpool_limits(1, user_api="blas"):
             for row in rows:

@@ -108,7 +108,7 @@ class Engine:
 
     def run(self, row: int, noises: Sequence[float], stream: int) -> np.ndarray:
         """Accuracies of runs that learned all rows and unlearn one: noises x repeats."""
-        X, y = self.data.X[[row]], self.model._attachable(self.data.X, self.data.y)[1][[row]]
+        X, y = self.data.X[[row]], self.model.read_rows(self.data.X, self.data.y)[1][[row]]
         left = self.problem.without(np.array([row]), X, y)
         start = np.tile(self.learned, (1, len(noises)))
         each = np.repeat(noises, self.learned.shape[1])

@@ -43,14 +43,14 @@ def test_learning_unlearning_and_redrawing_walk_through_the_batches(b, solver, s
     model = LangevinRidge(batch_size=b, solver=solver, **OPTIONS).fit(X, Y)
     rng, whole, eta = np.random.default_rng(5), with_ones(X), model.step_size_
     learned = walk(whole, Y, 0.3, eta, b, [(29, 0.2)], np.zeros((5, 2)), rng)[-1]
-    np.testing.assert_allclose(model._theta, learned, rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(model.fitted_.theta, learned, rtol=1e-10, atol=1e-13)
     certificate = model.unlearn([3, 17], **REQUEST)
     # The order goes on at step 29: the walk is that of steps 29 to 34 of a longer one.
     left = literal_steps(whole, Y, eta, b, learned, range(29, 35), certificate.noise, rng, {3, 17})
-    np.testing.assert_allclose(model._theta, left, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.fitted_.theta, left, rtol=1e-9, atol=1e-12)
     model.unlearn(method="redraw")
     again = walk(whole, Y, 0.3, eta, b, [(29, 0.2)], np.zeros((5, 2)), rng, gone=(3, 17))[-1]
-    np.testing.assert_allclose(model._theta, again, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.fitted_.theta, again, rtol=1e-9, atol=1e-12)
 
 
 def literal_steps(X, Y, eta, b, theta, steps, noise, rng, gone):
@@ -245,10 +245,10 @@ def test_changed_rows_are_noticed(small):
     X[26] += 1.0
     with pytest.raises(RowsChanged, match="position 26"):
         model.quote([3], accountant="theorem", **REQUEST)
-    before = model._theta.copy()
+    before = model.fitted_.theta.copy()
     with pytest.raises(RowsChanged, match="position 26"):
         model.unlearn(3, **REQUEST)
-    np.testing.assert_array_equal(model._theta, before)
+    np.testing.assert_array_equal(model.fitted_.theta, before)
 
 
 def test_predicted_error(small, rng):

@@ -244,7 +244,7 @@ def test_no_two_places_of_the_sweeps_share_their_noise(depth, monkeypatch):
 
 def test_representatives_are_described_by_their_own_numbers(engine, targets_of):
     table = rows.representatives(engine)
-    theta, Y = engine.model._theta, targets_of(engine)
+    theta, Y = engine.model.fitted_.theta, targets_of(engine)
     assert len(table) == sum(len(some.quantiles) for some in engine.study.row_sets.values())
     for line in table.itertuples():
         x, y = engine.data.X[line.row], Y[line.row]
@@ -296,7 +296,7 @@ def test_pixels_are_those_of_the_representatives(digits):
 
 def test_the_map_has_every_patch_at_its_place(depth):
     found = rows.depth_map(depth).to_numpy()
-    data, theta = depth.data, depth.model._theta[:, 0]
+    data, theta = depth.data, depth.model.fitted_.theta[:, 0]
     known = np.isfinite(load_motorcycle().depth[0, 25::50, 25::50])
     np.testing.assert_array_equal(np.isfinite(found), known)
     for x, i, j in zip(data.X, data.pictures.row, data.pictures.column, strict=True):

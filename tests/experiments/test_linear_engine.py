@@ -48,7 +48,7 @@ def test_rows_of_a_study_are_those_of_its_sets(depth):
 
 
 def test_gradient_norms_row_by_row(engine, targets_of):
-    theta, Y = engine.model._theta, targets_of(engine)
+    theta, Y = engine.model.fitted_.theta, targets_of(engine)
     by_hand = [
         np.linalg.norm(np.outer(x, x @ theta - y)) for x, y in zip(engine.data.X, Y, strict=True)
     ]

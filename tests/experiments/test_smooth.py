@@ -328,7 +328,7 @@ def test_a_mean_of_losses_is_a_sum_with_other_numbers(made_up):
 def test_learning_comes_down_to_the_minimum(name, made_up):
     """The objective written out, and a minimum at which its slope is none."""
     toy = one(name)
-    X, y, alpha, theta = toy.data.X, toy.data.y, toy.study.alpha, toy.model._theta
+    X, y, alpha, theta = toy.data.X, toy.data.y, toy.study.alpha, toy.model.fitted_.theta
     z = X @ theta
     z = np.hstack([0 * z, z]) if z.shape[1] == 1 else z
     own = (np.unique(y) == y[:, None]) * 1.0

@@ -17,8 +17,7 @@ SOLVERS = ("spectral", "gradient")
 
 
 def walked(problem, solver, *arguments):
-    problem.solver = solver
-    return problem.walk(*arguments)
+    return problem.with_solver(solver).walk(*arguments)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 7, 400])

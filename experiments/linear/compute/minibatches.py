@@ -8,7 +8,6 @@ share the learning runs; each request has its own unlearning.
 
 import numpy as np
 import pandas as pd
-from pilu.certify.floor import noise_floor
 from tqdm import tqdm
 
 from experiments.linear.command import compute_script
@@ -18,7 +17,8 @@ from pilu.baselines.quadratic import descended
 from pilu.certify.accountant import Target
 from pilu.certify.exact import Exact
 from pilu.certify.registry import resolve_accountant
-from pilu.minibatch.law import MinibatchLaw, mean_after
+from pilu.minibatch.iterates import mean_after
+from pilu.minibatch.law import MinibatchLaw
 
 MOST_CYCLES = 1000
 
@@ -97,20 +97,19 @@ def calibrated(
 ) -> dict[tuple[int, str, float], float]:
     """sigma_unlearn by row, accountant and epsilon."""
     study, noises = engine.study, {}
-    floor = noise_floor(law, study.n_unlearn_steps)
-    targets = [Target(e, engine.delta, study.n_unlearn_steps) for e in study.epsilons]
+    K = study.n_unlearn_steps
+    targets = [Target.of(law, epsilon, engine.delta, K) for epsilon in study.epsilons]
     for name in study.batch_accountants:
-        judge = resolve_accountant(name)
-        judge.prepare(law, np.array(rows))
+        accountant = resolve_accountant(name)
+        accountant.prepare(law, np.array(rows))
         for row in tqdm(rows, desc=name, disable=None, leave=False):
             request = engine.request(row)
-            if isinstance(judge, Exact):  # dense: what the targets share is nearly all
-                answers = judge.calibrate_targets(law, request, targets)
+            if isinstance(accountant, Exact):  # dense: what the targets share is nearly all
+                answers = accountant.calibrate_targets(law, request, targets)
             else:
-                answers = [judge.calibrate(law, request, target) for target in targets]
+                answers = [accountant.calibrate(law, request, target) for target in targets]
             for epsilon, answer in zip(study.epsilons, answers, strict=True):
-                raised = max(answer.noise, floor) if answer.noise > 0 else 0.0
-                noises[row, name, epsilon] = raised
+                noises[row, name, epsilon] = answer.noise
     return noises
 
 

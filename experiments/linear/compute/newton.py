@@ -26,7 +26,10 @@ def compute(engine: Engine) -> dict[str, pd.DataFrame]:
         for row in rows:
             for name in ACCOUNTANTS:
                 spent = resolve_accountant(name).spend(
-                    law, engine.request(row), study.newton_noise, Target(1.0, engine.delta, 1)
+                    law,
+                    engine.request(row),
+                    study.newton_noise,
+                    Target.of(law, 1.0, engine.delta, 1),
                 )
                 lines.append(
                     {"method": name, "row": row, "learning_steps": T, "epsilon": spent.epsilon}

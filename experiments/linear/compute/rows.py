@@ -25,7 +25,7 @@ def compute(engine: Engine) -> dict[str, pd.DataFrame]:
 
 def representatives(engine: Engine) -> pd.DataFrame:
     data, lines = engine.data, []
-    scores = data.X @ engine.model._theta
+    scores = data.X @ engine.model.fitted_.theta
     for kind, wanted in engine.study.row_sets.items():
         for quantile, row in zip(wanted.quantiles, engine.rows(kind), strict=True):
             line = {
@@ -68,7 +68,7 @@ def difficulty(engine: Engine) -> pd.DataFrame:
 
 def depth_map(engine: Engine) -> pd.DataFrame:
     """Predicted metres of all patches, held-out ones too: the image's rows by its columns."""
-    data, size, theta = engine.data, engine.study.data.patch, engine.model._theta
+    data, size, theta = engine.data, engine.study.data.patch, engine.model.fitted_.theta
     patches = patch_targets(load_motorcycle().depth, size)
     train = training_part(patches, engine.study.data)
     predicted = np.empty(len(train))

@@ -23,14 +23,13 @@ def compute(engine: Engine) -> dict[str, pd.DataFrame]:
     left = problem.without(np.array([row]), *engine.request(row)[:2])
     started = time.perf_counter()
     learned = Chain.learn(
-        problem,
+        problem.with_solver("gradient"),
         step_size=engine.step_size,
-        solver="gradient",
         start=np.zeros((engine.data.X.shape[1], engine.n_outputs)),
         segment=Segment(study.n_steps, study.noise),
         gaussian=gaussian,
     )
-    learned.forgetting(left, Segment(study.n_unlearn_steps, 0.1), gaussian)
+    learned.forgetting(left.with_solver("gradient"), Segment(study.n_unlearn_steps, 0.1), gaussian)
     seconds = time.perf_counter() - started
     return {"timing": pd.DataFrame([{"what": "one literal run", "seconds": seconds}])}
 

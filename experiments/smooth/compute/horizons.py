@@ -37,7 +37,7 @@ def compute(engine: Engine) -> dict[str, pd.DataFrame]:
                 "uniform_half_delta": other.uniform_noise(EPSILON, 0.5),
                 "median_margin": np.median(other.margins()),
                 "wrong": np.mean(other.scores.argmax(axis=1) != other.places),
-                "objective": objective(other, other.model._theta),
+                "objective": objective(other, other.model.fitted_.theta),
                 "least_objective": least,
                 "wrong_at_least": np.mean(exact.predict(data.X) != data.y),
             }

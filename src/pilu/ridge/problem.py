@@ -212,6 +212,10 @@ class RidgeProblem:
         """The same problem with its rows attached or detached."""
         return RidgeProblem(source, self.alpha, self._known, self.solver)
 
+    def with_solver(self, solver: str) -> "RidgeProblem":
+        """The same problem, solved in another way."""
+        return RidgeProblem(self.source, self.alpha, self._known, solver)
+
     def for_steps(self, step_size: float) -> "RidgeProblem":
         """The same problem: the eigenbasis does not depend on the steps."""
         return self
