@@ -25,8 +25,7 @@ from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, mu_of
 from pilu.certify.accountant import Calibration, Law, Progress, Target
 from pilu.certify.certificate import Certificate
 from pilu.certify.checks import TOLERANCE, require
-from pilu.chains.comparison import Comparison
-from pilu.chains.difference import Enclosure
+from pilu.chains.comparison import Comparison, Enclosure
 from pilu.chains.request import Request
 
 __all__ = ["Exact", "curve_of"]
