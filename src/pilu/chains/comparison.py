@@ -243,7 +243,7 @@ class Comparison:
     """
 
     def __init__(self, law: ChainLaw, views: Iterator[View]) -> None:
-        self.law = law
+        self.law, self.n_outputs = law, law.n_outputs
         self._views, self._view = views, next(views, None)
         self._seen: dict[int, ChainDifference] = {}  # by the view in use
 
@@ -302,7 +302,7 @@ class Comparison:
             shifts, _, _, excesses = self.moments(noise, n_steps)
         except ArithmeticError:
             return math.inf
-        return shifts + self.law.n_outputs / 2 * excesses
+        return shifts + self.n_outputs / 2 * excesses
 
     def squared_shift(self, noise: float, n_steps: int) -> float:
         """The sum of all squared shifts."""

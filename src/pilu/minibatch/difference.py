@@ -5,12 +5,12 @@ The rows act at their batches' visits only. With A'_k the steps without them,
     Delta_{k+1} = A'_k Delta_k - eta X_f' u_k at visits,   C = Sigma_N - Sigma'_N.
 
 K steps with noise sigma follow for both: theta -> F theta + N(0, sigma^2 S). With Sigma'_N = L L'
-and S = G G', the singular values s of G^-1 F L say how much of each direction is left of what was,
-in units of the noise: along the right singular vectors V of L^-1 theta the later noise, seen from
-before the K steps, has variance sigma^2 / s^2, and Sigma'_N has variance 1. This stays well
-conditioned however small sigma or s become. Where steps without noise have left Sigma'_N (nearly)
-singular, the same is seen from after the K steps: variance s^2 along the left singular vectors of
-G^-1 F Sigma'_N^(1/2), and sigma^2 of the later noise.
+and S = G G', the singular values s of G^-1 F L are what is left of each direction, in units of the
+noise. Along the right singular vectors of L^-1 theta the later noise, seen from before the K steps,
+has variance sigma^2 / s^2, and Sigma'_N has variance 1. This stays well conditioned however small
+sigma or s become. Where steps without noise have left Sigma'_N (nearly) singular, the same is seen
+from after the K steps: variance s^2 along the left singular vectors of G^-1 F Sigma'_N^(1/2), and
+sigma^2 of the later noise.
 """
 
 from dataclasses import replace
@@ -137,8 +137,8 @@ class _Difference:
         return delta
 
     def _mean_rounding(self) -> float:
-        # Relative to the terms of Delta, not to what cancellation leaves of them; each is moved by
-        # all steps after it.
+        # Relative to the terms of Delta, not to what cancellation leaves of them. Each term passes
+        # through all steps after it.
         law, N = self._law, self._law.schedule.n_steps
         size, total = float(np.linalg.norm(self._X)), 0.0
         for t in np.unique(law.problem.batch_of(self._rows)):

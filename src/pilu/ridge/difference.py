@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from pilu.chains.comparison import ChainDifference, Comparison, Reduced, View
 from pilu.chains.rounding import UNIT, StepRounding
-from pilu.ridge.krylov import KrylovProjection, projection_errors, summed_before
-from pilu.ridge.lanczos import BlockLanczos
 from pilu.ridge.iterates import RidgeIterates
+from pilu.ridge.krylov import KrylovProjection, projection_errors
+from pilu.ridge.lanczos import BlockLanczos
 from pilu.ridge.spectral import Powers, decay, spread
 
 __all__ = ["RequestSpace", "compare_ridge", "project"]
@@ -140,12 +140,10 @@ class RequestSpace:
             self.retained_powers.norms(coupling @ retained_last, self.retained_rows, count),
         )
 
-    def reach(self, count: int) -> tuple[Array, Array]:
-        """|(1 - eta A)^i X_f'|_F for i < count, and with A'."""
-        return (
-            _lengths(self.powers, self.rows, count),
-            _lengths(self.retained_powers, self.retained_rows, count),
-        )
+    def reach(self, count: int) -> Array:
+        """|(1 - eta A)^i X_f'|_F for i < count, and with A': (2 x count)."""
+        own = _lengths(self.powers, self.rows, count)
+        return np.stack([own, _lengths(self.retained_powers, self.retained_rows, count)])
 
 
 def _eigh(matrix: Array, bandwidth: int) -> tuple[Array, Array]:
@@ -241,11 +239,13 @@ def _mean_rounding(
     are the computed |u_k|, `error` is that of a step, and `deflated` that of X_f', relative to it
     (docs/exact.md, "Rounding").
     """
-    reach, retained_reach = space.reach(len(lengths))
+    both = space.reach(len(lengths))
+    (reach, retained_reach), before = both, np.zeros_like(both)
+    np.cumsum(both[:, :-1], axis=1, out=before[:, 1:])  # sums over all steps before each
     terms = reach[0] * law.mean_bounds + float(np.linalg.norm(targets))
-    unsure = summed_before(reach) * (error * law.mean_bounds + law.push_error)
+    unsure = before[0] * (error * law.mean_bounds + law.push_error)
     unsure += (2 * UNIT + 2.0**-53 * np.arange(len(terms))) * terms  # running sums, too
-    moved = error * summed_before(retained_reach)[::-1] * lengths
+    moved = error * before[1, ::-1] * lengths
     moved += deflated * retained_reach[0] * lengths
     return law.step_size * float(retained_reach[::-1] @ unsure + np.sum(moved))
 

@@ -1,4 +1,4 @@
-"""The law of predictions at given points: now, after forgetting some rows, and after a redraw.
+"""The law of predictions at given points: now, after forgetting some rows, after a redraw.
 
 A point v predicts v'theta ~ N(v'm, (v'Sv) I_d). With N steps of the schedule done on A, of gradient
 g = A m_N - B, and residual means u = X_f m_N - Y_f of the rows to forget, A' = A - X_f'X_f:
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from pilu.chains.predictions import Predictions, Prospect
 from pilu.ridge.difference import RequestSpace
-from pilu.ridge.lanczos import BlockLanczos
 from pilu.ridge.iterates import RidgeIterates
+from pilu.ridge.lanczos import BlockLanczos
 from pilu.ridge.spectral import decay, drift, spread
 
 __all__ = ["Forecast", "RequestForecast"]
@@ -31,13 +31,13 @@ __all__ = ["Forecast", "RequestForecast"]
 Array = NDArray[np.float64]
 
 _GROWTH = (24, 32, 40, 56, 80, 112, 160, 240)  # Krylov dimensions for each row, tried in turn
-_LEAK = 1e-7  # share of X_f' that may leave the space; predictions were seen to err by 1e-9 then
+_LEAK = 1e-7  # share of X_f' that may leave the space: predictions then erred by at most 1e-9
 
 
 class Forecast:
     """Predictions of a chain at fixed points (n x p, with the intercept's ones).
 
-    `n_unlearn_steps` is the largest K that will be asked for.
+    `n_unlearn_steps` is the largest K of the requests to come.
     """
 
     def __init__(self, law: RidgeIterates, points: Array, n_unlearn_steps: int) -> None:
@@ -58,7 +58,7 @@ class Forecast:
 
     @cached_property
     def before(self) -> Predictions:
-        """Predictions of the chain as it stands."""
+        """Predictions of the chain as it is now."""
         return Predictions(
             self._means(self.law.schedule.n_steps), self._variances(self.law.final_variances)
         )
@@ -66,7 +66,7 @@ class Forecast:
     def without(self, X: Array, Y: Array, rows: object = None) -> "RequestForecast":
         """The forecast for a request: rows X (R x p) with targets Y (R x d), perhaps none.
 
-        Where they stand makes no difference to a full batch.
+        A full batch does not depend on their positions, `rows`.
         """
         return RequestForecast(self, X, Y)
 
@@ -115,7 +115,7 @@ class RequestForecast:
         self._targets = Y
         self._rows = self._law.coordinates(X)
         self._space: RequestSpace | None = None
-        if self._rows.any():  # else the two runs are one
+        if self._rows.any():  # otherwise the two runs are the same
             # Words of A and A' in a covariance have up to two factors for each step.
             length = 2 * (self._law.schedule.n_steps + forecast.n_unlearn_steps)
             self._space = _space_for(self._law, self._rows, length)
@@ -139,7 +139,7 @@ class RequestForecast:
 
     @cached_property
     def redraw(self) -> Predictions:
-        """Predictions of a chain that learns afresh without the rows."""
+        """Predictions of a chain that learns again, without the rows."""
         steps, noise = self._law.schedule.segments[0]
         base = self._forecast.relearned
         if self._space is None:
@@ -171,7 +171,7 @@ class RequestForecast:
 def _space_for(law: RidgeIterates, Z: Array, length: int) -> RequestSpace:
     """The smallest space of the list that keeps words of this length in A and A' on X_f'."""
     spectrum = law.spectrum
-    if len(spectrum.eigenvalues) > 2 * _GROWTH[0] * len(Z):  # else the eigenbasis is as cheap
+    if len(spectrum.eigenvalues) > 2 * _GROWTH[0] * len(Z):  # otherwise the eigenbasis is as cheap
         lanczos = BlockLanczos(spectrum, Z.T)
         for size in _GROWTH:
             lanczos.extend(size * lanczos.width)

@@ -23,11 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.chains.comparison import ROUNDING_LIMIT, ChainDifference, Enclosure
+from pilu.chains.rounding import summed_before
 from pilu.chains.schedule import Schedule
 from pilu.ridge.iterates import RidgeIterates
 from pilu.ridge.spectral import Powers
 
-__all__ = ["KrylovProjection", "projection_errors", "summed_before"]
+__all__ = ["KrylovProjection", "projection_errors"]
 
 Array = NDArray[np.float64]
 
@@ -36,7 +37,7 @@ _SMALL_REST = 1e-12  # whitened covariance left out for which the plain bound is
 _SPARED = 1e-10  # by which important directions may be inflated
 _GUESS_ERROR = 1e-5  # of the projection, beyond which it does not guide a guess
 _PROJECTION_ERROR = 2e-14  # for each step, beyond which a finer view is taken
-_INFLATION = 2e-9  # of the squared shifts by whitening in the projection, likewise
+_INFLATION = 2e-9  # of the squared shifts by whitening in the projection, for the same purpose
 _EXCESS_INFLATION = 1e-4  # of the excesses, which matter to second order
 _COARSE = 3e-4  # inflation, and ten times the other errors, acceptable in place of a slow view
 
@@ -241,8 +242,3 @@ def projection_errors(
     doubled = summed_before(r + eta * summed_before(retained_leaks))[2 * np.arange(N)]
     covariance = eta * size * float(law.schedule.variances(eta)[::-1] @ doubled)
     return mean + eta * size * unsure, covariance
-
-
-def summed_before(lengths: Array) -> Array:
-    """The sum of all lengths before each."""
-    return np.concatenate([[0.0], np.cumsum(lengths[:-1])])
