@@ -16,7 +16,7 @@ from oracles.minibatch import (
 )
 from oracles.qp import closed_form_mu, minmax_mu
 from pilu import LangevinRidge, Theorem
-from pilu.minibatch.difference import MinibatchDifference
+from pilu.minibatch.difference import compare_minibatches
 from pilu.minibatch.law import MinibatchLaw
 
 PAGE = (Path(__file__).parent.parent / "docs" / "minibatches.md").read_text()
@@ -141,7 +141,7 @@ def test_the_pair_is_whitened_as_derived(fitted, noiseless):
         schedule = schedule.then(type(schedule.segments[0])(noiseless, 0.0))
     rows = np.array([2, 9])
     law = MinibatchLaw(chain.problem, chain.step_size, schedule, start)
-    found = MinibatchDifference(law, rows, X[rows], Y[rows]).enclosure(0.4, 6)
+    found = compare_minibatches(law, rows, X[rows], Y[rows]).enclosure(0.4, 6)
     pair = cyclic_pair(
         X, Y, [2, 9], 0.2, chain.step_size, 7, segments, start, 0.4, 6, digits50=True
     )

@@ -19,7 +19,7 @@ from pilu.certify.accountant import Target
 from pilu.chains.request import Request
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import RowSource
-from pilu.minibatch.difference import MinibatchDifference
+from pilu.minibatch.difference import compare_minibatches
 from pilu.minibatch.law import MinibatchLaw
 from pilu.minibatch.problem import MinibatchProblem
 from pilu.minibatch.sensitivities import MinibatchSensitivities
@@ -223,7 +223,7 @@ def assert_never_flattered(X, Y, b, rows, gone, segments, noises, K, *, enclosed
         pair = cyclic_pair(X, Y, rows, *run, digits50=True)
         assert both_ways_delta(pair.x, pair.a2, 1, epsilon) <= 1e-6
         if enclosed:
-            found = MinibatchDifference(law, request.rows, request.X, request.Y).enclosure(noise, K)
+            found = compare_minibatches(law, request.rows, request.X, request.Y).enclosure(noise, K)
             shown = np.pad(found.excesses, (0, len(pair.x) - len(found.excesses)))
             off = np.abs(np.sort(shown) - np.sort(pair.x.astype(float)))
             assert np.max(off) <= found.covariance_error

@@ -7,7 +7,7 @@ from oracles.pairs import output_laws, whitened
 from pilu.accounting import GaussianPair
 from pilu.accounting.curves import PrivacyCurve, closeness
 from pilu.chains.schedule import Schedule, Segment
-from pilu.ridge.krylov import krylov_difference
+from pilu.ridge.difference import project
 from pilu.ridge.lanczos import BlockLanczos
 from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectrum import Spectrum
@@ -38,7 +38,7 @@ def projected(law, X, Y, rows, size):
     Z = law.coordinates(X[rows])
     lanczos = BlockLanczos(law.spectrum, Z.T)
     lanczos.extend(size)
-    return lanczos, krylov_difference(law, lanczos, Y[rows])
+    return lanczos, project(law, lanczos, Y[rows])
 
 
 @pytest.mark.parametrize("rows", [[3], [3, 8]])
@@ -47,22 +47,22 @@ def projected(law, X, Y, rows, size):
 def test_mean_and_covariance_errors_bound_the_true_ones(schedule, size, rows, data):
     X, Y = data
     law = law_of(X, Y, SCHEDULES[schedule])
-    lanczos, found = projected(law, X, Y, rows, size)
+    lanczos, view = projected(law, X, Y, rows, size)
     P, Q = output_laws(X, Y, rows, ALPHA, law.step_size, SCHEDULES[schedule], 0.0, 0)
     V = law.spectrum.basis @ lanczos.basis
-    shown = found.projected
+    seen, errors = view.before(1).reduced, view.projection
     retained = lanczos.projected.copy()
     k = lanczos.width
     retained[:k, :k] -= lanczos.first @ lanczos.first.T
     turn = V @ np.linalg.eigh(retained)[1]
-    mean = turn @ shown.span @ shown.mean
-    covariance = turn @ shown.span @ np.diag(shown.sizes) @ shown.span.T @ turn.T
+    mean = turn @ seen.span @ seen.mean
+    covariance = turn @ seen.span @ np.diag(seen.sizes) @ seen.span.T @ turn.T
     slack = 1e-13
     off = np.linalg.norm(P[0] - Q[0] - mean)
-    assert off <= found.mean_error + shown.mean_rest + slack * np.linalg.norm(P[0])
+    assert off <= errors.mean_error + seen.mean_rest + slack * np.linalg.norm(P[0])
     off = np.linalg.norm(P[1] - Q[1] - covariance)
     size_of_law = np.linalg.norm(Q[1])
-    assert off <= found.covariance_error + shown.covariance_rest + slack * size_of_law
+    assert off <= errors.covariance_error + seen.covariance_rest + slack * size_of_law
     if size == 4:  # the bounds are put to the test
         assert np.linalg.norm(P[0] - Q[0] - mean) > 1e-10 * np.linalg.norm(mean)
 
@@ -74,8 +74,8 @@ def test_an_enclosure_is_never_safer_than_the_truth(schedule, size, noise, data)
     X, Y = data
     segments, K, rows = SCHEDULES[schedule], 6, [5]
     law = law_of(X, Y, segments)
-    _, found = projected(law, X, Y, rows, size)
-    enclosure = found.enclosure(noise, K)
+    _, view = projected(law, X, Y, rows, size)
+    enclosure = view.projection.inflated(view.before(K), noise)
     P, Q = output_laws(X, Y, rows, ALPHA, law.step_size, segments, noise, K)
     truth = GaussianPair(*whitened(P, Q), 2).without_dust()
     if enclosure.excesses.min() <= -1:

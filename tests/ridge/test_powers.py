@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from pilu.ridge.powers import Powers
-from pilu.ridge.spectral import decays
+from pilu.ridge.spectral import Powers, decays
 
 A = np.array([0.0, 1e-9, 1e-3, 0.2, 0.5, 0.99, 1.0, 1.3])
 

@@ -1,7 +1,8 @@
-"""Numbers with few digits, always on the safe side: for records that should tell little of a row.
+"""Numbers with few digits, always on the safe side, for records that should reveal little of a row.
 
-A number that was calibrated to a row is a function of it. With sixteen digits it tells one guess at
-the row from any other; rounded up to a coarse grid it says about as much as its order of magnitude.
+A number that was calibrated to a row is a function of it. With sixteen digits it distinguishes one
+guess at the row from any other. Rounded up to a coarse grid it reveals little more than its order
+of magnitude.
 """
 
 import math
@@ -17,8 +18,8 @@ __all__ = ["CoarseCurve", "decade_up", "two_digits_up"]
 
 Array = NDArray[np.float64]
 
-_ERROR_AS_GOOD_AS_NONE = 1e-9
-# Rungs of a ladder of Gaussian curves, as octaves of mu: few below, where deltas are small anyway.
+_NEGLIGIBLE_ERROR = 1e-9
+# Rungs of a ladder of Gaussian curves, as octaves of mu: few below, where deltas are small.
 _RUNGS = np.array([-3.0, -2.0, -1.0, *(k / 4 for k in range(17))])
 
 
@@ -35,23 +36,23 @@ def two_digits_up(error: float) -> float:
 
 
 def decade_up(error: float) -> float:
-    """The least power of ten that is not below an error; 1e-9 will do for smaller ones.
+    """The least power of ten that is not below an error, and at least 1e-9.
 
     >>> decade_up(3e-8)
     1e-07
     """
-    if error <= _ERROR_AS_GOOD_AS_NONE or math.isinf(error):
-        return max(error, _ERROR_AS_GOOD_AS_NONE)
-    found = 10.0 ** math.ceil(math.log10(error) - 1e-12)
-    return found if found >= error else 10.0 * found
+    if error <= _NEGLIGIBLE_ERROR or math.isinf(error):
+        return max(error, _NEGLIGIBLE_ERROR)
+    power = 10.0 ** math.ceil(math.log10(error) - 1e-12)
+    return power if power >= error else 10.0 * power
 
 
 @dataclass(frozen=True)
 class CoarseCurve:
     """A privacy curve rounded up to the next of a ladder of Gaussian curves, at every epsilon.
 
-    The curve of a calibrated request is nearly that of the Gaussian mechanism with its (epsilon,
-    delta), whose `mu` the ladder goes up and down from: on most rungs stands nobody.
+    The ladder starts from the `mu` of the Gaussian mechanism with the request's (epsilon, delta).
+    The curve of a calibrated request is close to that mechanism's, so most rungs are never used.
     """
 
     curve: Curve

@@ -90,7 +90,7 @@ class Spent:
 
     @classmethod
     def from_record(cls, record: Any) -> "Spent":
-        """Read what `record` wrote; a `ValueError` or `TypeError` tells what is wrong with it."""
+        """Read what `record` wrote; a wrong record is a `ValueError` or `TypeError`."""
         if set(record) != set(Spent().record()):
             raise complaint("prior", f"a record of {sorted(Spent().record())}", record)
         epsilon, delta = (check_real("total", v, least=0.0) for v in record["total"])
@@ -110,8 +110,8 @@ def _sum_rounded_up(a: float, b: float) -> float:
     return total if total - large >= small else math.nextafter(total, math.inf)
 
 
-# Where the points of a table stand is a question of tightness only: any are valid. They are put
-# where Gaussian mechanisms through the same (epsilon, delta) would want them. With the level x of
+# Any points of a table are valid: their places decide only how tight it is. They are chosen as for
+# Gaussian mechanisms with the same (epsilon, delta). With the level x of
 # a point defined by P(loss > eps) = Phi(-x), a mu-GDP curve has eps = mu (x + mu/2), and the best t
 # for a total at level x is at the same level x of the first curve and at x + mu_1 of the second.
 # So all tables take their points from one lattice of levels: those of one meet those of the next.

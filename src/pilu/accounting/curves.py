@@ -1,6 +1,6 @@
-"""A privacy curve: two Gaussians, one or both directions, and what is not known of them.
+"""Privacy curves of two Gaussians, in one or both directions, with the error of their laws.
 
-Where the true P is only known up to a law P^ that is close to it in Renyi divergence,
+If P is known only up to a law P^ that is close to it in Renyi divergence,
 
     P(S) <= e^{e0} P^(S) + tail      and      P^(S) <= e^{e0} P(S) + tail,
 
@@ -28,15 +28,15 @@ __all__ = ["Curve", "GaussianCurve", "PrivacyCurve", "closeness"]
 Array = NDArray[np.float64]
 
 _UP = 1 + 1e-12
-_FARTHEST_ERROR = 700.0  # its exponential is a double still
-_FARTHEST = 1e4  # an epsilon beyond which no certificate is of use
+_FARTHEST_ERROR = 700.0  # its exponential is still a double
+_FARTHEST = 1e4  # an epsilon beyond which no certificate is useful
 
 
 class Curve(Protocol):
     """What a request is certified at, as a function of epsilon."""
 
     def deltas(self, epsilons: Array) -> Array:
-        """delta at every epsilon >= 0, never too small; 1 where nothing is known."""
+        """delta at every epsilon >= 0, never too small; 1 if nothing is known."""
         ...
 
 
@@ -97,9 +97,9 @@ class PrivacyCurve:
     log_tail: float = -math.inf
 
     def log_delta(self, epsilon: float, enough: float = -math.inf) -> float:
-        """log delta(epsilon), rounded up; 0 where nothing can be said.
+        """log delta(epsilon), rounded up; 0 if nothing is known.
 
-        A cheaper upper bound will do where it is below `enough`.
+        A cheaper upper bound is returned if it is below `enough`.
         """
         if self.pair.is_trivial and self.log_tail == -math.inf:
             return -math.inf
@@ -124,7 +124,7 @@ class PrivacyCurve:
     def delta(self, epsilon: float) -> float:
         """delta(epsilon), rounded up."""
         log_delta = self.log_delta(epsilon)
-        # What underflows is positive still.
+        # What underflows is still positive.
         least = 0.0 if log_delta == -math.inf else 5e-324
         return min(max(math.exp(log_delta) * (1 + 1e-15), least), 1.0)
 
@@ -159,7 +159,7 @@ class PrivacyCurve:
 def _least_epsilon(excess: Callable[[float], float], start: float) -> float:
     if excess(0.0) <= 0:
         return 0.0
-    if excess(start) <= 0:  # below its error the curve says nothing
+    if excess(start) <= 0:  # below its error the curve is of no use
         return start
     low, high = start, start + 1.0
     while excess(high) > 0:

@@ -20,8 +20,8 @@ from pilu.accounting.search import bisect_to_safe_end
 
 __all__ = [
     "RENYI_ORDERS",
+    "check_epsilon_reachable",
     "check_orders",
-    "check_room",
     "conversion_cost",
     "gaussian_epsilon",
     "gaussian_noise",
@@ -32,7 +32,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-# From where huge epsilons have their best order to where tiny ones have theirs.
+# The best orders of huge epsilons are the smallest, those of tiny epsilons the largest.
 RENYI_ORDERS = tuple(
     float(order)
     for order in np.concatenate([np.arange(101, 1100) / 100, np.geomspace(11, 1e6, 400)])
@@ -67,11 +67,10 @@ def renyi_noise(
     ValueError
         Where no noise is enough, because log(1/delta)/(a - 1) exceeds epsilon at every order.
     """
-    check_room(epsilon, delta, orders)
+    check_epsilon_reachable(epsilon, delta, orders)
 
     def enough(noise: Array) -> NDArray[np.bool_]:
-        found = [renyi_epsilon(float(z), n_steps, delta, orders) <= epsilon for z in noise]
-        return np.array(found)
+        return np.array([renyi_epsilon(float(z), n_steps, delta, orders) <= epsilon for z in noise])
 
     low, high = np.array([0.0]), np.array([1.0])
     while not enough(high).all():
@@ -96,8 +95,8 @@ def conversion_cost(delta: float, orders: ArrayLike) -> Array:
     return np.asarray(-math.log(check_probability("delta", delta)) / (check_orders(orders) - 1))
 
 
-def check_room(epsilon: float, delta: float, orders: ArrayLike) -> None:
-    """Refuse an epsilon that the conversion alone uses up at every order."""
+def check_epsilon_reachable(epsilon: float, delta: float, orders: ArrayLike) -> None:
+    """Refuse an epsilon that is no larger than the cost of the conversion at every order."""
     check_real("epsilon", epsilon, above=0.0)
     least = float(np.min(conversion_cost(delta, orders)))
     if not least < epsilon * (1 - 1e-9):

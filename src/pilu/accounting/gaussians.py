@@ -9,7 +9,7 @@ l = log dP/dQ, the cumulant under Q and the divergence are
                = (1/2 pi i) int_{Re s = c} M(s) e^{-eps (s-1)} / (s (s-1)) ds,
     1 < c < s_max = min_{x>0} (1+x)/x.
 
-The integrand is positive and log-convex on the real axis and c stands at its minimum, so nothing
+The integrand is positive and log-convex on the real axis and c is its minimum, so nothing
 cancels. From there the path bends, s = c + b (i sinh tau + kappa (cosh tau - 1)), towards the side
 on which the integrand dies out: far away it behaves like e^{-omega s} times a power of s, with
 
@@ -18,8 +18,8 @@ on which the integrand dies out: far away it behaves like e^{-omega s} times a p
 and stays under 45 degrees from the vertical, where e^{s^2 a^2 / 2} dies out too. (Excesses of
 very different size may want the other side, or none: all are tried.) Trapezoidal sums in tau then
 converge exponentially in the step: halving it squares the relative error r. The sum over every
-second node tells r; what is added is 4 r, the last term for what is cut, and rounding. This is a
-measured margin and no proof (docs/exact.md). The result never exceeds the guard, which needs no
+second node estimates r; what is added is 4 r, the last term for what is cut, and rounding. This is
+a measured margin, not a proof (docs/exact.md). The result never exceeds the guard, which needs no
 quadrature:
 
     delta <= M(s) e^{-eps (s-1)} (s-1)^(s-1) / s^s      for every real s in the strip.
@@ -30,7 +30,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pilu._checks import as_numbers, check_real, complaint
 
@@ -38,7 +38,7 @@ __all__ = ["GaussianPair"]
 
 Array = NDArray[np.float64]
 
-_STEPS = (0.04, 0.02, 0.01)  # in tau, tried in turn; every second node tells the error
+_STEPS = (0.04, 0.02, 0.01)  # in tau, tried in this order; every second node estimates the error
 _BEND = math.tan(math.radians(25))
 _MAX_NODES = 5760
 _BATCH = 144
@@ -47,7 +47,7 @@ _MARGIN = 4.0  # times the change by the last halving of the step: measured, up 
 _CONVERGED = 1e-9  # relative error at which no finer step is tried
 _CUT = 1e-15  # relative size of the terms at which the sum may end
 _HOPELESS = 1e-6  # relative error beyond which nothing is answered
-_LEAST_SIZE = 1e-60  # of the largest excess or squared shift that is evaluated as it stands
+_LEAST_SIZE = 1e-60  # of the largest excess or squared shift that is evaluated unscaled
 _LEAST_GAP = 1e-12  # of the saddle from s = 1
 _TOO_WIDE = (
     "one law is wider than the other beyond what can be resolved. More noise brings them together."
@@ -59,7 +59,7 @@ _GROWN = 3.0  # log of the growth over the peak at which a path is given up
 
 @dataclass(frozen=True, eq=False)
 class GaussianPair:
-    """Two Gaussians P and Q, reduced to what decides how well they can be told apart.
+    """Two Gaussians P and Q, reduced to what decides how well they can be distinguished.
 
     Parameters
     ----------
@@ -84,13 +84,13 @@ class GaussianPair:
     counts: Array
 
     def __post_init__(self) -> None:
-        x = np.atleast_1d(as_numbers("excesses", self.excesses))
-        a2 = np.atleast_1d(as_numbers("squared_shifts", self.squared_shifts))
+        x = np.atleast_1d(_numbers("excesses", self.excesses))
+        a2 = np.atleast_1d(_numbers("squared_shifts", self.squared_shifts))
         if x.ndim != 1 or a2.shape != x.shape or not np.isfinite(x).all() or not (x > -1).all():
             raise complaint("excesses", "finite numbers > -1, one for each shift", self.excesses)
         if not (np.isfinite(a2) & (a2 >= 0)).all():
             raise complaint("squared_shifts", "finite numbers >= 0", self.squared_shifts)
-        counts = np.broadcast_to(as_numbers("counts", self.counts), x.shape).copy()
+        counts = np.broadcast_to(_numbers("counts", self.counts), x.shape).copy()
         if not ((counts >= 1) & (counts == np.floor(counts))).all():
             raise complaint("counts", "integers >= 1", self.counts)
         for name, value in (("excesses", x), ("squared_shifts", a2), ("counts", counts)):
@@ -119,15 +119,15 @@ class GaussianPair:
         """The pair with directions of rounding size left out: for searching, not for certifying."""
         x, a2 = np.abs(self.excesses), self.squared_shifts
         seen = (x > 1e-13 * x.max()) | (a2 > 1e-13 * a2.sum())
-        return (
-            GaussianPair(self.excesses[seen], a2[seen], self.counts[seen]) if seen.any() else self
-        )
+        if seen.all() or not seen.any():
+            return self
+        return self._of_checked(self.excesses[seen], a2[seen], self.counts[seen])
 
     def merged(self, limit: int) -> "GaussianPair":
-        """At most `limit` directions (if that many signs allow) that are never safer than these.
+        """At most `limit` directions (if the signs allow) that are never safer than these.
 
         Less noise in a direction, on both sides, multiplies its x and a^2 alike and cannot make
-        the laws harder to tell apart. So directions of one sign may be brought to the largest of
+        the laws harder to distinguish. So directions of one sign may be brought to the largest of
         their excesses; equal excesses then count as one direction, whose shifts add up.
         """
         groups = sorted(
@@ -175,9 +175,9 @@ class GaussianPair:
         size = max(float(np.max(np.abs(self.excesses))), float(np.max(self.squared_shifts)))
         if size < _LEAST_SIZE:
             # The saddle would leave the doubles. Less noise multiplies x and a^2 alike and is
-            # never safer (`merged`): answer for the louder pair.
-            louder = 2 * _LEAST_SIZE / size
-            x, a2 = self.excesses * louder, self.squared_shifts * louder
+            # never safer (`merged`): answer for the wider pair.
+            factor = 2 * _LEAST_SIZE / size
+            x, a2 = self.excesses * factor, self.squared_shifts * factor
             return GaussianPair(x, a2, self.counts).log_delta(epsilon, enough)
         if epsilon >= self._largest_loss():
             return -math.inf
@@ -191,9 +191,9 @@ class GaussianPair:
             return guard
         total, error = 0.0, math.inf
         for bend, step in itertools.product(self._bends(epsilon), _STEPS):
-            found, inaccuracy = self._quadrature(c, epsilon, peak, step, bend)
-            if found > 0 and inaccuracy < error:
-                total, error = found, inaccuracy
+            value, inaccuracy = self._quadrature(c, epsilon, peak, step, bend)
+            if value > 0 and inaccuracy < error:
+                total, error = value, inaccuracy
             if error <= _CONVERGED * total:
                 break
         if total > 0 and error <= _HOPELESS * total:
@@ -236,7 +236,7 @@ class GaussianPair:
             quadratic = self.squared_shifts * ((2 * s - 1) * D + s * (s - 1) * x) / (2 * D * D)
             logs = half * (x / D - np.log1p(x))
             slope = float(np.sum(quadratic + logs)) - epsilon - 1 / s - 1 / (s - 1)
-        return math.inf if math.isnan(slope) else slope  # beyond the doubles: turn back
+        return math.inf if math.isnan(slope) else slope  # beyond the doubles: too far
 
     def _saddle(self, epsilon: float) -> float:
         """A point of the strip near the minimum of the integrand.
@@ -339,6 +339,13 @@ class GaussianPair:
     def _log_guard(self, c: float, epsilon: float) -> float:
         value = self._cumulant(np.array([complex(c)]))[0].real - epsilon * (c - 1)
         return float(value) + (c - 1) * math.log1p(-1 / c) - math.log(c)
+
+
+def _numbers(name: str, value: ArrayLike) -> Array:
+    # Arrays of numbers, as pilu itself passes them, need no conversion that could fail.
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
+        return value.astype(np.float64)
+    return as_numbers(name, value)
 
 
 _Group = tuple[float, float, float]

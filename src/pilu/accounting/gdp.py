@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)
 _SMALL_MU = 0.25  # below it the Mills difference is taken as an integral
-_FAR = 40.0  # phi(40) is below the least positive double: a crude bound will do
+_FAR = 40.0  # phi(40) is below the least positive double: a crude bound is enough
 _UNIT = 2.0**-52
 _NODES, _WEIGHTS = (0.5 * np.polynomial.legendre.leggauss(12)[i] for i in (0, 1))
 _PI = decimal.Decimal("3.14159265358979323846264338327950288419716939937510582097494459")
@@ -91,7 +91,7 @@ def mu_from_epsilon(epsilon: ArrayLike, delta: ArrayLike) -> NDArray[np.float64]
     e, d = np.broadcast_arrays(_checked("epsilon", epsilon), _checked_delta(delta))
     log_delta = np.log(d)
     # Phi(-x) bounds delta, so x >= sqrt(2 log(1/delta)) is private: a positive mu to start from.
-    # The same tail, read from below, tells where privacy has surely gone.
+    # Doubling it ends where mu is surely not private any more.
     tail = np.sqrt(-2 * log_delta) + 1.0
     safe = e / (tail + np.sqrt(tail**2 + 2 * e))
     safe = np.maximum(safe, d)  # delta(mu, .) <= delta(mu, 0) < mu / sqrt(2 pi)

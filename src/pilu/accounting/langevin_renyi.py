@@ -17,7 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pilu._checks import check_integer, check_real, complaint
-from pilu.accounting.gaussian_steps import RENYI_ORDERS, check_orders, check_room, conversion_cost
+from pilu.accounting.gaussian_steps import (
+    RENYI_ORDERS,
+    check_epsilon_reachable,
+    check_orders,
+    conversion_cost,
+)
 
 __all__ = ["NoisyChain"]
 
@@ -50,7 +55,7 @@ class NoisyChain(NamedTuple):
 
     def noise(self, epsilon: float, delta: float, orders: ArrayLike = RENYI_ORDERS) -> float:
         """Least noise, rounded up, with which epsilon suffices at some order."""
-        check_room(epsilon, delta, orders)
+        check_epsilon_reachable(epsilon, delta, orders)
         room = epsilon / _UP**2 - conversion_cost(delta, orders)
         squares = self._at_unit_noise(orders)[room > 0] / room[room > 0]
         return math.sqrt(float(np.min(squares))) * _UP

@@ -26,8 +26,8 @@ __all__ = ["ncx2_upper_quantile", "noncentral_chi_upper_quantile"]
 
 Array = NDArray[np.float64]
 
-# The library's quantile is asked up to these r and down to this tail, then the isoperimetric bound
-# takes over. Its slack in Q, relative, is about 1/(2 r^2) + z df/(2 r^3).
+# The library's quantile is used up to these r and down to this tail, beyond them the isoperimetric
+# bound. Its slack in Q, relative, is about 1/(2 r^2) + z df/(2 r^3).
 _FAR = 1e3  # for single values: beyond it the library takes milliseconds
 _FAR_IN_TABLE = 1e4
 _LEAST_TAIL = 1e-100
@@ -96,7 +96,7 @@ def _direct(tail: Array, df: Array, r: Array, far: float) -> Array:
         with np.errstate(invalid="ignore"):
             exact = np.sqrt(square) * (1 + _LIBRARY_ERROR)
             # |Z + r e| >= r + Z_1, so Q >= r + z; and the library must agree with itself. Where
-            # it does not, the bound stands.
+            # it does not, the bound is used.
             sound = np.isfinite(exact) & (exact >= shift - ndtri(a)) & (exact > 0)
             sound &= ncx2.sf(square, d, np.square(shift)) <= a * (1 + 1e-6)
         q[near] = np.where(sound, np.minimum(exact, np.where(a <= 0.5, bound, np.inf)), bound)

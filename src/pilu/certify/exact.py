@@ -25,8 +25,7 @@ from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, mu_of
 from pilu.certify.accountant import Calibration, Law, Progress, Target
 from pilu.certify.certificate import Certificate
 from pilu.certify.checks import TOLERANCE, require
-from pilu.chains.comparison import Comparison
-from pilu.chains.difference import Enclosure
+from pilu.chains.comparison import Comparison, Enclosure
 from pilu.chains.request import Request
 
 __all__ = ["Exact", "curve_of"]
@@ -137,12 +136,12 @@ class Exact:
         enclosure = comparison.enclosure(noise, target.n_unlearn_steps)
         # What is set aside for e0 depends on the epsilon that it should serve.
         for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
-            curve = self._curve(enclosure, comparison.law.n_outputs, target, reach)
+            curve = self._curve(enclosure, comparison.n_outputs, target, reach)
             epsilon = curve.epsilon(target.delta)
             if epsilon <= reach:
                 break
         if epsilon < reach:
-            tighter = self._curve(enclosure, comparison.law.n_outputs, target, epsilon)
+            tighter = self._curve(enclosure, comparison.n_outputs, target, epsilon)
             if (less := tighter.epsilon(target.delta)) < epsilon:
                 curve, epsilon = tighter, less
         return self._calibration(comparison, enclosure, curve, noise, epsilon, target)
@@ -153,7 +152,7 @@ class Exact:
         for series in (True, False):
             search = NoiseSearch(
                 comparison,
-                comparison.law.n_outputs,
+                comparison.n_outputs,
                 K,
                 epsilon,
                 delta,
@@ -187,7 +186,7 @@ class Exact:
         while noise < _LARGEST_NOISE:
             try:
                 enclosure = comparison.enclosure(noise, K)
-                curve = self._curve(enclosure, comparison.law.n_outputs, target)
+                curve = self._curve(enclosure, comparison.n_outputs, target)
                 reached = curve.log_delta(target.epsilon, aim)
             except ArithmeticError:  # so little noise that rounding hides the laws
                 noise = max(2 * noise, floor)

@@ -1,67 +1,297 @@
-"""Two runs compared: their whitened difference at any noise, with rounding on the safe side."""
+"""How the run with some rows differs in law from the run without them, at any noise.
+
+After the N steps of the schedule both are Gaussian. With A' = A - X_f'X_f the retained problem,
+
+    Delta = m_N - m'_N:          Delta_{k+1} = (1 - eta A') Delta_k - eta X_f' u_k,
+    C = Sigma_N - Sigma'_N = h(A) - h(A'),
+
+u_k the residual means of the rows and h the schedule's variance as a function of the eigenvalue.
+K steps with noise sigma on A' follow for both. Seen from step N they add the covariance
+R = sigma^2 spread_K(A') / (1 - eta A')^{2K} to both, so the whitened difference is
+
+    x = eig(F C F),  shift = F Delta,  F = (h(A') + R)^{-1/2},
+
+which stays well conditioned however small sigma or (1 - eta a)^K become. C is of low rank up to
+rounding: with [C, Delta] in the span of few columns U and F U = W L, all of it happens in W.
+
+Less noise is never safer, so R is taken as small as the errors of `chains.rounding` allow: with s
+what K steps leave of a direction in units of their noise, for any w > 0,
+
+    R^-1  <=  ((1 + w) (1 + zeta)^2 s^2 + (1 + 1/w) e_K^2) / sigma^2.
+
+docs/exact.md derives all of this.
+"""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from pilu.chains.difference import ChainDifference, ChainLaw, Enclosure
+from pilu.chains.rounding import UNIT, StepRounding
+from pilu.chains.schedule import Schedule
 
-__all__ = ["ROUNDING_LIMIT", "Comparison"]
+__all__ = [
+    "ROUNDING_LIMIT",
+    "ChainDifference",
+    "ChainLaw",
+    "Comparison",
+    "Enclosure",
+    "Projection",
+    "Reduced",
+    "View",
+    "Whitened",
+]
 
 Array = NDArray[np.float64]
 
-ROUNDING_LIMIT = 1e-8  # past it the laws are too narrow to be told from rounding
+ROUNDING_LIMIT = 1e-8  # beyond it the laws are too narrow to be distinguished from rounding
 _LARGEST_TAU = 0.01
+_STEPS_TO_A_UNIT = 200  # in the size below which the rest of C is ignored
+
+
+class ChainLaw(Protocol):
+    """What a comparison of two runs needs to know of them."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """All steps so far."""
+        ...
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of theta, d."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened:
+    """The difference in units of the retained run's noise, within the span W."""
+
+    scale: Array  # L: F U = W L
+    core: Array  # F C F
+    shift: Array  # F Delta, d columns
+
+    def principal(self) -> tuple[Array, Array]:
+        """Excesses x, and the squared shifts a^2 along their directions."""
+        x, directions = np.linalg.eigh(self.core)
+        return x, np.sum(np.square(directions.T @ self.shift), axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Enclosure:
+    """A whitened difference that is never too small, up to a stated error.
+
+    The true laws differ from those described by at most `shift_error` in the mean and
+    `covariance_error` (Frobenius) in the covariance, in units of the retained run's noise.
+    """
+
+    excesses: Array
+    squared_shifts: Array
+    shift_error: float
+    covariance_error: float
+    inflation: float = 0.0  # of the squared shifts, relative to their sum
+    excess_inflation: float = 0.0  # of the excesses, in Frobenius norm
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """C = span diag(sizes) span' and Delta = span mean, up to rests of rounding size."""
+
+    span: Array  # U, m x q
+    sizes: Array  # q
+    mean: Array  # q x d
+    covariance_rest: float  # Frobenius norm
+    mean_rest: float
+
+    @classmethod
+    def of(cls, mean: Array, covariance: Array, largest: float, n_steps: int) -> "Reduced":
+        """Reduce Delta (m x d) and C (m x m), computed from N steps and variances <= largest."""
+        sizes, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+        # Smaller parts of C are rounding, in directions that mean nothing.
+        kept = np.abs(sizes) > UNIT * (4 + n_steps / _STEPS_TO_A_UNIT) * largest
+        kept[np.argmax(np.abs(sizes))] = True  # at least one
+        span = vectors[:, kept]
+        left, lengths, _ = np.linalg.svd(mean - span @ (span.T @ mean), full_matrices=False)
+        fresh = left[:, lengths > UNIT * float(np.linalg.norm(mean))]
+        fresh = fresh - span @ (span.T @ fresh)
+        fresh = fresh[:, np.linalg.norm(fresh, axis=0) > 0.5]  # shorter ones are rounding of span
+        if fresh.size:
+            span = np.hstack([span, np.linalg.qr(fresh)[0]])
+        seen = span.T @ mean
+        return cls(
+            span,
+            np.concatenate([sizes[kept], np.zeros(fresh.shape[1])]),
+            seen,
+            float(np.linalg.norm(sizes[~kept])),
+            float(np.linalg.norm(mean - span @ seen)),
+        )
+
+    @cached_property
+    def squared_means(self) -> Array:
+        """Delta in each of the m directions, squared and summed over the outputs."""
+        return np.asarray(np.sum(np.square(self.span @ self.mean), axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class ChainDifference:
+    """Delta and C as they matter once K more steps follow.
+
+    Directions are those in which the retained run is uncorrelated, now and later. For a full batch
+    these are the eigenbasis of the retained problem, or of a projection of it.
+    """
+
+    n_steps: int  # K
+    variances: Array  # of the retained run after the schedule, m of them
+    kept: Array  # the share of each direction that K steps leave
+    added: Array  # the variance that they add to it with noise 1
+    reduced: Reduced
+    largest: float  # variance, in units in which rounding is relative to it
+    mean_rounding: float  # of Delta, which may be small because large terms cancel
+    rounding: StepRounding
+    is_whole: bool = True  # whether there are no other directions
+
+    def later_variances(self, noise: float) -> Array:
+        """Eigenvalues of R, never too large: what K steps add, seen from before them."""
+        return noise**2 * self._later_variances
+
+    @cached_property
+    def _later_variances(self) -> Array:
+        """With noise 1."""
+        left = self.kept**2 / self.added
+        relative, absolute = self.rounding.of_later_steps(self.n_steps)
+        # Any w is valid. This one is best where only what is left of C and Delta matters.
+        sizes = self.reduced.squared_means
+        sizes = sizes + np.square(self.reduced.span) @ np.abs(self.reduced.sizes)
+        seen, total = float(np.sum(left * sizes)), float(np.sum(sizes))
+        w = min(absolute * math.sqrt(total / seen), 1.0) if seen > 0 else 1.0
+        w = max(w, UNIT)
+        return np.asarray(1 / ((1 + w) * (1 + relative) ** 2 * left + (1 + 1 / w) * absolute**2))
+
+    def total_squared_shift(self, noise: float) -> float:
+        """|F Delta|^2, the sum of all squared shifts, without solving for the directions."""
+        variances = self.variances + self.later_variances(noise)
+        return float(np.sum(self.reduced.squared_means / variances))
+
+    def least_variance(self, noise: float) -> float:
+        """Of the retained run and what follows, seen from before K steps with this noise."""
+        least = float(np.min(self.variances + self.later_variances(noise)))
+        if self.is_whole:
+            return least
+        # In any direction h(A') is at least the last step's variance, and R K times a step's.
+        last = self.rounding.schedule.segments[-1].noise
+        return min(least, 2 * self.rounding.step_size * (last**2 + self.n_steps * noise**2))
+
+    def whitened_errors(self, mean: float, covariance: float, noise: float) -> tuple[float, float]:
+        """Bounds on errors of Delta and of C, in units of the retained run's noise."""
+        least = self.least_variance(noise)
+        return (mean / math.sqrt(least), covariance / least) if least > 0 else (math.inf, math.inf)
+
+    def rest_errors(self, noise: float) -> tuple[float, float]:
+        """What the reduction left out of Delta and of C, whitened."""
+        reduced = self.reduced
+        return self.whitened_errors(reduced.mean_rest, reduced.covariance_rest, noise)
+
+    def rounding_errors(self, noise: float) -> tuple[float, float]:
+        """What rounding of Delta, and of C as a sum of products, may amount to once whitened."""
+        return self.whitened_errors(self.mean_rounding, UNIT * self.largest, noise)
+
+    def whitened(self, noise: float) -> Whitened:
+        """The difference that is left once K steps with this noise have followed."""
+        reduced, root = self.reduced, np.sqrt(self.variances + self.later_variances(noise))
+        scale = np.asarray(np.linalg.qr(reduced.span / root[:, None], mode="r"))
+        return Whitened(scale, (scale * reduced.sizes) @ scale.T, scale @ reduced.mean)
+
+
+class Projection(Protocol):
+    """What is proved of a difference that is seen in few directions only."""
+
+    @property
+    def size(self) -> int:
+        """Dimensions."""
+        ...
+
+    def is_guide(self, seen: ChainDifference, noise: float) -> bool:
+        """Whether it is fine enough to guess a noise near this one, or the finest there is."""
+        ...
+
+    def enclosure(self, seen: ChainDifference, noise: float) -> Enclosure | None:
+        """The whitened difference, never too small; None where a finer view is worth its cost."""
+        ...
+
+
+class View(NamedTuple):
+    """The difference before K more steps, in all directions or in a projection."""
+
+    before: Callable[[int], ChainDifference]
+    projection: Projection | None = None
 
 
 class Comparison:
-    """What tells the run with some rows from the run without them.
+    """The run with some rows against the run without them, at any noise, rounding charged.
 
-    A kind of chain supplies `_shown`, the difference before K more steps; one that only encloses it
-    supplies `enclosure` too. `is_nothing` is for rows that leave no trace.
+    Parameters
+    ----------
+    law : ChainLaw
+    views : iterator of View
+        From the cheapest to the one in all directions; the next is taken only where the errors of
+        the last are too large. No view at all is for rows that leave no trace.
     """
 
-    def __init__(self, law: ChainLaw, *, is_nothing: bool) -> None:
-        self.law = law
-        self._is_nothing = is_nothing
-        self._rounding_asked, self._rounding = (math.nan, 0, 0), math.inf  # the last answer
+    def __init__(self, law: ChainLaw, views: Iterator[View]) -> None:
+        self.law, self.n_outputs = law, law.n_outputs
+        self._views, self._view = views, next(views, None)
+        self._seen: dict[int, ChainDifference] = {}  # by the view in use
 
     @property
     def is_dense(self) -> bool:
-        """Whether all directions are used, not a projection."""
-        return True
+        """Whether all directions had to be used, not a projection."""
+        return self._view is not None and self._view.projection is None
 
     @property
     def size(self) -> int:
         """Dimensions of the projection in use; 0 without one."""
-        return 0
+        projection = self._projection
+        return 0 if projection is None else projection.size
 
-    def _shown(self, n_steps: int) -> ChainDifference:
-        raise NotImplementedError
+    @property
+    def _projection(self) -> Projection | None:
+        return None if self._view is None else self._view.projection
+
+    def _before(self, n_steps: int) -> ChainDifference:
+        if n_steps not in self._seen:
+            assert self._view is not None
+            self._seen[n_steps] = self._view.before(n_steps)
+        return self._seen[n_steps]
+
+    def _refine(self) -> None:
+        self._view, self._seen = next(self._views), {}
 
     def likely_log_noise(self, mu: float, n_steps: int) -> float:
         """About where the difference is that of a mu-Gaussian mechanism."""
-        guess = None if self._is_nothing else self._likely_log_noise(mu, n_steps)
-        return self._start if guess is None else guess
+        start = math.log(self.law.schedule.segments[0].noise)
+        while True:
+            guess = self._root(self.squared_shift, mu**2, n_steps, start)
+            if guess is None:  # without any noise the shifts are small: the excesses decide
+                guess = self._root(self._squared_size, mu**2, n_steps, start)
+            if guess is None:
+                return start
+            projection = self._projection
+            if projection is None or projection.is_guide(self._before(n_steps), math.exp(guess)):
+                return guess
+            self._refine()
 
-    @property
-    def _start(self) -> float:
-        return math.log(self.law.schedule.segments[0].noise)
-
-    def _likely_log_noise(self, mu: float, n_steps: int) -> float | None:
-        guess = self._root(self.squared_shift, mu**2, n_steps)
-        if guess is None:  # without any noise the shifts are small: the excesses decide
-            guess = self._root(self._squared_size, mu**2, n_steps)
-        return guess
-
-    def _root(self, size: Callable[[float, int], float], aim: float, n_steps: int) -> float | None:
+    def _root(
+        self, size: Callable[[float, int], float], aim: float, n_steps: int, start: float
+    ) -> float | None:
         def excess(log_noise: float) -> float:
             return math.log(size(math.exp(log_noise), n_steps) / aim + 1e-300)
 
-        low, high = self._start - 20, self._start + 20
+        low, high = start - 20, start + 20
         if excess(low) <= 0 or excess(high) > 0:
             return None
         return float(brentq(excess, low, high, xtol=1e-5))
@@ -72,11 +302,11 @@ class Comparison:
             shifts, _, _, excesses = self.moments(noise, n_steps)
         except ArithmeticError:
             return math.inf
-        return shifts + self.law.n_outputs / 2 * excesses
+        return shifts + self.n_outputs / 2 * excesses
 
     def squared_shift(self, noise: float, n_steps: int) -> float:
         """The sum of all squared shifts."""
-        return 0.0 if self._is_nothing else self._shown(n_steps).total_squared_shift(noise, n_steps)
+        return 0.0 if self._view is None else self._before(n_steps).total_squared_shift(noise)
 
     def rough(self, noise: float, n_steps: int) -> tuple[Array, Array]:
         """Excesses and squared shifts without errors.
@@ -84,21 +314,23 @@ class Comparison:
         Raises
         ------
         ArithmeticError
-            Where the laws are too narrow to be told from rounding.
+            Where the laws are too narrow to be distinguished from rounding.
         """
-        if self._is_nothing:
+        if self._view is None:
             return np.zeros(1), np.zeros(1)
-        self._check_rounding(noise, n_steps)
-        x, a2 = self._shown(n_steps).whitened(noise, n_steps).principal()
-        _check_not_degenerate(x, noise)
+        seen = self._before(n_steps)
+        _check_rounding(seen, noise)
+        x, a2 = seen.whitened(noise).principal()
+        _check_not_degenerate(x, a2, noise)
         return x, a2
 
     def moments(self, noise: float, n_steps: int) -> tuple[float, float, float, float]:
         """Sums of a^2, x a^2, x^2 a^2 and x^2 over the directions, without errors."""
-        if self._is_nothing:
+        if self._view is None:
             return 0.0, 0.0, 0.0, 0.0
-        self._check_rounding(noise, n_steps)
-        white = self._shown(n_steps).whitened(noise, n_steps)
+        seen = self._before(n_steps)
+        _check_rounding(seen, noise)
+        white = seen.whitened(noise)
         turned = white.core @ white.shift
         return (
             float(np.sum(np.square(white.shift))),
@@ -109,38 +341,21 @@ class Comparison:
 
     def enclosure(self, noise: float, n_steps: int) -> Enclosure:
         """The same with all errors on the safe side."""
-        if self._is_nothing:
+        if self._view is None:
             return Enclosure(np.zeros(1), np.zeros(1), 0.0, 0.0)
-        self._check_rounding(noise, n_steps)
-        return self._with_rounding(self._enclosed(noise, n_steps), noise, n_steps)
+        _check_rounding(self._before(n_steps), noise)
+        while (projection := self._projection) is not None:
+            seen = self._before(n_steps)
+            enclosure = projection.enclosure(seen, noise)
+            if enclosure is not None:
+                return self._with_rounding(enclosure, seen, noise)
+            self._refine()
+        seen = self._before(n_steps)
+        plain = Enclosure(*seen.whitened(noise).principal(), *seen.rest_errors(noise))
+        return self._with_rounding(plain, seen, noise)
 
-    def _enclosed(self, noise: float, n_steps: int) -> Enclosure:
-        shown = self._shown(n_steps)
-        least = shown.least_variance(noise, n_steps)
-        return Enclosure(
-            *shown.whitened(noise, n_steps).principal(),
-            shown.mean_rest / math.sqrt(least),
-            shown.covariance_rest / least,
-        )
-
-    def _rounding_error(self, noise: float, n_steps: int) -> float:
-        shown = self._shown(n_steps)
-        asked = (noise, n_steps, len(shown.variances))
-        if asked != self._rounding_asked:
-            self._rounding_asked = asked
-            self._rounding = shown.rounding_error(noise, n_steps)
-        return self._rounding
-
-    def _check_rounding(self, noise: float, n_steps: int) -> None:
-        if self._rounding_error(noise, n_steps) > ROUNDING_LIMIT:
-            raise ArithmeticError(
-                f"with noise={noise!r} the two laws are too narrow to be told from rounding. Use "
-                "more noise."
-            )
-
-    def _with_rounding(self, e: Enclosure, noise: float, n_steps: int) -> Enclosure:
-        shown, unit = self._shown(n_steps), self._rounding_error(noise, n_steps)
-        tau = shown.rounding.covariance_error(noise, n_steps)
+    def _with_rounding(self, e: Enclosure, seen: ChainDifference, noise: float) -> Enclosure:
+        tau = seen.rounding.covariance_error(noise, seen.n_steps)
         if not tau <= _LARGEST_TAU:
             raise ArithmeticError(
                 f"with noise={noise!r} rounding in {self.law.schedule.n_steps} steps hides the "
@@ -150,7 +365,8 @@ class Comparison:
         # the retained run's is made smaller, the difference of the two is off by tau's share.
         wider = (1 - tau) ** -2
         excesses, squared_shifts = wider * e.excesses, wider * e.squared_shifts
-        _check_not_degenerate(excesses, noise)
+        _check_not_degenerate(excesses, squared_shifts, noise)
+        shift_rounding, unit = seen.rounding_errors(noise)
         ratio = 2 + max(float(np.max(excesses)), 0.0)
         size = math.sqrt(float(np.sum(squared_shifts)))
         # An excess of rounding size is none: merging would take its ratio to others seriously.
@@ -159,14 +375,22 @@ class Comparison:
         return Enclosure(
             np.where(dust, 0.0, excesses),
             squared_shifts,
-            math.sqrt(wider) * (e.shift_error + shown.shift_rounding(noise, n_steps))
-            + unit * (1 + size),
+            math.sqrt(wider) * (e.shift_error + shift_rounding) + unit * (1 + size),
             wider * e.covariance_error + 1.5 * tau * ratio + unit + lost,
         )
 
 
-def _check_not_degenerate(excesses: Array, noise: float) -> None:
-    if not (np.isfinite(excesses).all() and float(np.min(excesses)) > -1.0):
+def _check_rounding(seen: ChainDifference, noise: float) -> None:
+    if seen.rounding_errors(noise)[1] > ROUNDING_LIMIT:
+        raise ArithmeticError(
+            f"with noise={noise!r} the two laws are too narrow to be distinguished from rounding. "
+            "Use more noise."
+        )
+
+
+def _check_not_degenerate(excesses: Array, squared_shifts: Array, noise: float) -> None:
+    finite = np.isfinite(excesses).all() and np.isfinite(squared_shifts).all()
+    if not (finite and float(np.min(excesses)) > -1.0):
         raise ArithmeticError(
             f"with noise={noise!r} one of the two laws is degenerate. Use more noise."
         )

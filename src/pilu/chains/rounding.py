@@ -1,12 +1,12 @@
-"""What doubles leave unknown of a chain.
+"""What double precision leaves unknown of a chain.
 
 A law is computed for steps M^ = 1 - eta A^ that are not quite the true ones, M = 1 - eta A: the
 statistics, the eigenvalues and 1 - eta a itself are rounded. All of this is one number,
 
     |M - M^| <= e   in the operator norm, with rows and without them,
 
-an absolute error: where 1 - eta a is small, hardly a digit of it may be right. What follows from e
-is proved in docs/exact.md, "Rounding". With |M|, |M^| <= rho <= 1, steps of noise variance var_k
+an absolute error: where 1 - eta a is small, few of its digits may be right. docs/exact.md,
+"Rounding", proves what follows from e. With |M|, |M^| <= rho <= 1, steps of noise variance var_k
 and covariances Sigma_k = G_k G_k':
 
     |m_k - m^_k|          <=  e sum_{j<k} |m^_j| + k |eta (B - B^)|
@@ -33,12 +33,13 @@ __all__ = [
     "deviation_errors",
     "mean_errors",
     "mean_size",
+    "summed_before",
 ]
 
 Array = NDArray[np.float64]
 
 UNIT = 1e-15  # a few rounding units, for sums whose terms are of one size
-_LEAST = 1e-140  # an error whose square, and its inverse, are doubles still
+_LEAST = 1e-140  # an error whose square, and its inverse, are still doubles
 
 
 class LaterError(NamedTuple):
@@ -50,7 +51,7 @@ class LaterError(NamedTuple):
 
 @dataclass(frozen=True)
 class StepRounding:
-    """e, and what the proofs need to know of a chain besides.
+    """e, and what else the proofs need to know of a chain.
 
     Parameters
     ----------
@@ -59,9 +60,9 @@ class StepRounding:
     contraction : float
         rho: no step, true or computed, makes a vector longer by more than this factor.
     memory : float
-        Trace of any Sigma_k over the largest noise variance of a step before k, at most.
+        Bound on the trace of any Sigma_k over the largest noise variance of a step before k.
     length : float
-        How long a vector may be whose coordinates, in what is computed, have norm 1.
+        Largest length of a vector whose coordinates, as computed, have norm 1.
     """
 
     error: float
@@ -83,36 +84,40 @@ class StepRounding:
         """tau, once n_steps more with this noise follow.
 
         The true chain is the computed one with (M - M^) theta_k added to the noise of step k, or
-        of a louder step after it. Errors that are put right at once add up in squares.
+        of a noisier step after it. Errors that are corrected at their own step add up in squares.
         """
         variances = [2 * self.step_size * sigma**2 for _, sigma in self.schedule.segments]
         later = 2 * self.step_size * noise**2 if n_steps else 0.0
-        at_once = deferred = loudest = 0.0
+        own_step = deferred = largest = 0.0
         for i, (steps, _) in enumerate(self.schedule.segments):
-            loudest = max(loudest, variances[i])
+            largest = max(largest, variances[i])
             best = max([*variances[i + 1 :], later])
-            trace = loudest * self.memory
+            trace = largest * self.memory
             own = steps * trace / variances[i] if variances[i] > 0 else math.inf
-            put_off = steps * math.sqrt(trace / best) if best > 0 else math.inf
-            if math.sqrt(own) <= put_off:
-                at_once += own
+            later_cost = steps * math.sqrt(trace / best) if best > 0 else math.inf
+            if math.sqrt(own) <= later_cost:
+                own_step += own
             else:
-                deferred += put_off
-        return self.error * (math.sqrt(at_once) + deferred)
+                deferred += later_cost
+        return self.error * (math.sqrt(own_step) + deferred)
 
 
 def mean_errors(error: float, norms: Array, push_error: float = 0.0) -> Array:
     """Bounds on |m_k - m^_k| for every k, given |m^_k| and the error of eta B."""
-    return np.concatenate([[0.0], np.cumsum(error * norms[:-1] + push_error)])
+    return summed_before(error * norms + push_error)
 
 
 def deviation_errors(error: float, variances: Array) -> Array:
     """Bounds on |G_k'x| - |G^_k'x| for every k < N, for |x| = 1."""
     # sum_{j<k} var_j (k-1-j)^2: with v_i = i^2, summed up from v_{i+1} - v_i = 2i + 1
-    counts = np.concatenate([[0.0], np.cumsum(variances[:-1])])  # sum_{j<k} var_j
-    firsts = np.concatenate([[0.0], np.cumsum(counts[:-1])])  # sum_{j<k} var_j (k-1-j)
-    squares = np.concatenate([[0.0], np.cumsum((2 * firsts + counts)[:-1])])
-    return np.asarray(error * np.sqrt(squares))
+    counts = summed_before(variances)  # sum_{j<k} var_j
+    firsts = summed_before(counts)  # sum_{j<k} var_j (k-1-j)
+    return np.asarray(error * np.sqrt(summed_before(2 * firsts + counts)))
+
+
+def summed_before(values: Array) -> Array:
+    """For every k, the sum of all values before it."""
+    return np.concatenate([[0.0], np.cumsum(values[:-1])])
 
 
 def mean_size(step_size: float, largest: float, start: float, squares: float, sums: float) -> float:

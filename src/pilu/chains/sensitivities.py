@@ -1,6 +1,6 @@
 """High-probability bounds on eta |grad l(theta_k)| along a chain   [PILU, Thm 1(i)].
 
-This is all that the theorem asks of a problem (`Sensitivities`).
+This is all that the theorem needs of a problem (`Sensitivities`).
 """
 
 import math
@@ -72,7 +72,7 @@ def joint_norm_bounds(
     """Upper `tail` quantile, or more, of |X_f'(X_f theta_k - Y_f)| at V steps.
 
     `means` are the residual means U (R x d x V), `covariances` the R x R matrices X_f Sigma_k X_f',
-    the errors what is not known of m_k, and of the deviation along a vector of norm 1.
+    the errors bounds on those of m_k, and of the deviation along a vector of norm 1.
     The gradient has mean m = X_f'U and, in each output, covariance W = X_f'(X_f Sigma_k X_f')X_f.
     The smaller of two bounds (docs/guarantee.md, "Groups"):
 

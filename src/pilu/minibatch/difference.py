@@ -5,12 +5,12 @@ The rows act at their batches' visits only. With A'_k the steps without them,
     Delta_{k+1} = A'_k Delta_k - eta X_f' u_k at visits,   C = Sigma_N - Sigma'_N.
 
 K steps with noise sigma follow for both: theta -> F theta + N(0, sigma^2 S). With Sigma'_N = L L'
-and S = G G', the singular values s of G^-1 F L say how much of each direction is left of what was,
-in units of the noise: along the right singular vectors V of L^-1 theta the later noise, seen from
-before the K steps, has variance sigma^2 / s^2, and Sigma'_N has variance 1. This stays well
-conditioned however small sigma or s become. Where steps without noise have left Sigma'_N (nearly)
-singular, the same is seen from after the K steps: variance s^2 along the left singular vectors of
-G^-1 F Sigma'_N^(1/2), and sigma^2 of the later noise.
+and S = G G', the singular values s of G^-1 F L are what is left of each direction, in units of the
+noise. Along the right singular vectors of L^-1 theta the later noise, seen from before the K steps,
+has variance sigma^2 / s^2, and Sigma'_N has variance 1. This stays well conditioned however small
+sigma or s become. Where steps without noise have left Sigma'_N (nearly) singular, the same is seen
+from after the K steps: variance s^2 along the left singular vectors of G^-1 F Sigma'_N^(1/2), and
+sigma^2 of the later noise.
 """
 
 from dataclasses import replace
@@ -21,13 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from pilu.chains.comparison import Comparison
-from pilu.chains.difference import ChainDifference
+from pilu.chains.comparison import ChainDifference, Comparison, Reduced, View
 from pilu.chains.rounding import UNIT
 from pilu.minibatch.flows import covariance_after, flow_of
 from pilu.minibatch.iterates import MinibatchIterates
 
-__all__ = ["MinibatchDifference"]
+__all__ = ["compare_minibatches"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -46,27 +45,25 @@ class _Laws(NamedTuple):
     mean_rounding: float
 
 
-class MinibatchDifference(Comparison):
-    """What tells the run with `rows` (values X, Y) from the run without them."""
+def compare_minibatches(law: MinibatchIterates, rows: Rows, X: Array, Y: Array) -> Comparison:
+    """The run with `rows` (values X, Y) against the run without them."""
+    if not X.any() or law.n_visits(rows) == 0:  # they leave no trace
+        return Comparison(law, iter(()))
+    return Comparison(law, iter([View(_Difference(law, rows, X, Y).before)]))
 
-    law: MinibatchIterates
+
+class _Difference:
+    """Delta and C in all directions, before any number of steps."""
 
     def __init__(self, law: MinibatchIterates, rows: Rows, X: Array, Y: Array) -> None:
-        super().__init__(law, is_nothing=not X.any() or law.n_visits(rows) == 0)
-        self._rows, self._X, self._Y = rows, X, Y
+        self._law, self._rows, self._X, self._Y = law, rows, X, Y
         self._retained = law.problem.without(rows, X, Y)
-        self._after: dict[int, ChainDifference] = {}
 
-    def _shown(self, n_steps: int) -> ChainDifference:
-        if n_steps not in self._after:
-            self._after[n_steps] = self._difference(n_steps)
-        return self._after[n_steps]
-
-    def _difference(self, n_steps: int) -> ChainDifference:
-        law, laws = self.law, self._laws
+    def before(self, n_steps: int) -> ChainDifference:
+        law, values = self._law, self._laws.values
         flow = flow_of(self._retained, law.step_size, law.schedule.n_steps, n_steps)
         noise = np.asarray(np.linalg.cholesky(flow.spread), dtype=np.float64)
-        if laws.values[0] * _ILL_CONDITIONED > laws.values[-1]:
+        if values[0] * _ILL_CONDITIONED > values[-1]:
             return self._seen_before(flow.matrix, noise, n_steps)
         return self._seen_after(flow.matrix, noise, n_steps)
 
@@ -75,43 +72,48 @@ class MinibatchDifference(Comparison):
         root = np.linalg.cholesky(laws.retained)
         _, left, turn = np.linalg.svd(solve_triangular(noise, matrix @ root, lower=True))
         half, ones = solve_triangular(root, laws.difference, lower=True), np.ones_like(left)
-        return ChainDifference.of(
-            self.law,
-            ones,
-            lambda _: (left, ones),
-            turn @ solve_triangular(root, laws.mean, lower=True),
-            turn @ solve_triangular(root, half.T, lower=True) @ turn.T,
-            laws.scale / float(least),
-            laws.mean_rounding / float(np.sqrt(least)),
-            replace(self.law.rounding, length=float(np.sqrt(largest))),
+        mean = turn @ solve_triangular(root, laws.mean, lower=True)
+        covariance = turn @ solve_triangular(root, half.T, lower=True) @ turn.T
+        scale = laws.scale / float(least)
+        return ChainDifference(
+            n_steps,
+            variances=ones,
+            kept=left,
+            added=ones,
+            reduced=Reduced.of(mean, covariance, scale, self._law.schedule.n_steps),
+            largest=scale,
+            mean_rounding=laws.mean_rounding / float(np.sqrt(least)),
+            rounding=replace(self._law.rounding, length=float(np.sqrt(largest))),
         )
 
     def _seen_after(self, matrix: Array, noise: Array, n_steps: int) -> ChainDifference:
         laws = self._laws
         # In units of the later noise, where the error of F is one of C and of Delta.
         units = solve_triangular(noise, matrix, lower=True)
-        size, rounding = float(np.linalg.norm(units, 2)), self.law.rounding
+        size, rounding = float(np.linalg.norm(units, 2)), self._law.rounding
         relative, absolute = rounding.of_later_steps(n_steps)
         off = relative * size + absolute
         left = units @ laws.retained @ units.T
         variances, turn = np.linalg.eigh((left + left.T) / 2)
         variances, ones = np.maximum(variances, 0.0), np.ones_like(variances)
         turned = turn.T @ units
-        return ChainDifference.of(
-            self.law,
-            variances,
-            lambda _: (ones, ones),
-            turned @ laws.mean,
-            turned @ laws.difference @ turned.T,
-            laws.scale * (size**2 + (2 * size + off) * off / UNIT),
-            size * laws.mean_rounding
+        mean, covariance = turned @ laws.mean, turned @ laws.difference @ turned.T
+        scale = laws.scale * (size**2 + (2 * size + off) * off / UNIT)
+        return ChainDifference(
+            n_steps,
+            variances=variances,
+            kept=ones,
+            added=ones,
+            reduced=Reduced.of(mean, covariance, scale, self._law.schedule.n_steps),
+            largest=scale,
+            mean_rounding=size * laws.mean_rounding
             + off * (laws.mean_rounding + float(np.linalg.norm(laws.mean))),
-            replace(rounding, length=0.0),
+            rounding=replace(rounding, length=0.0),
         )
 
     @cached_property
     def _laws(self) -> _Laws:
-        law = self.law
+        law = self._law
         retained, scale = covariance_after(self._retained, law.step_size, law.schedule)
         with_rows, other_scale = law.final_covariance
         return _Laws(
@@ -124,7 +126,7 @@ class MinibatchDifference(Comparison):
         )
 
     def _mean_difference(self) -> Array:
-        law, M = self.law, self.law.problem.n_batches
+        law, M = self._law, self._law.problem.n_batches
         batches, eta = law.problem.batch_of(self._rows), law.step_size
         delta, first = np.zeros_like(law.start), int(np.min(batches))
         for k, batch in self._retained.turns(range(first, law.schedule.n_steps)):
@@ -135,9 +137,9 @@ class MinibatchDifference(Comparison):
         return delta
 
     def _mean_rounding(self) -> float:
-        # Relative to the terms of Delta, not to what cancellation leaves of them; each is moved by
-        # all steps after it.
-        law, N = self.law, self.law.schedule.n_steps
+        # Relative to the terms of Delta, not to what cancellation leaves of them. Each term passes
+        # through all steps after it.
+        law, N = self._law, self._law.schedule.n_steps
         size, total = float(np.linalg.norm(self._X)), 0.0
         for t in np.unique(law.problem.batch_of(self._rows)):
             visits = law.problem.visits(int(t), N)

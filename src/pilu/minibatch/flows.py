@@ -1,7 +1,7 @@
 """Many steps on mini-batches as one linear map with Gaussian noise, a whole cycle at a time.
 
-Steps k, k+1, ... move theta to F theta + a drift + N(0, sigma^2 S). A cycle costs O(n p^2) to form;
-any number of cycles then takes a few products of p x p matrices, by repeated squaring.
+Steps k, k+1, ... map theta to F theta + a drift + N(0, sigma^2 S). One cycle costs O(n p^2); any
+number of cycles is then a few products of p x p matrices, by repeated squaring.
 """
 
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """What some steps do: F, and S for noise of level 1."""
+    """The map of some steps: F, and S for noise 1."""
 
     matrix: Array
     spread: Array
 
     def then(self, other: "Flow") -> "Flow":
-        """These steps, and others after them."""
+        """These steps followed by others."""
         return Flow(other.matrix @ self.matrix, other.moved(self.spread) + other.spread)
 
     def moved(self, covariance: Array) -> Array:
@@ -51,8 +51,8 @@ def covariance_after(
 ) -> tuple[Array, float]:
     """Sigma after all steps of a schedule from a fixed start, and what its rounding is relative to.
 
-    F Sigma F' is as rounded as |F|^2 |Sigma|, in directions too that F takes away; segments that
-    take different ones may leave a Sigma far smaller than the rounding of those before.
+    The rounding of F Sigma F' is relative to |F|^2 |Sigma|, also in directions that F removes.
+    Segments that remove different directions may leave a Sigma far smaller than earlier rounding.
     """
     p, done = problem.n_parameters, 0
     sigma, scale = np.zeros((p, p)), 0.0
@@ -68,7 +68,7 @@ def covariance_after(
 def _stepwise(
     problem: RidgeBatches, step_size: float, first: int, steps: int, early: int
 ) -> tuple[Flow, Flow]:
-    """The flow of the first `early` of the steps, and that of all."""
+    """The flow of the first `early` steps, and that of all."""
     p, alpha = problem.n_parameters, problem.alpha
     begun = whole = Flow(np.eye(p), np.zeros((p, p)))
     with progress_bar(steps, what="covariances", unit="step") as bar:
@@ -95,7 +95,7 @@ def _power(flow: Flow, count: int) -> Flow:
 
 
 def propagated(sigma: Array, batch: Batch, step_size: float, alpha: float) -> tuple[Array, Array]:
-    """A_t Sigma A_t, and x'Sigma x of the rows of the batch on the way."""
+    """A_t Sigma A_t, and x'Sigma x of the rows of the batch."""
     shrink = 1.0 - step_size * alpha
     seen = batch.times(sigma)  # X Sigma
     square = batch.times(np.ascontiguousarray(seen.T))  # X Sigma X'

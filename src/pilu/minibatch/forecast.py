@@ -1,8 +1,8 @@
 """Predictions of a chain on mini-batches at given points: now, after forgetting, after a redraw.
 
-A point v predicts v'theta ~ N(v'm, (v'Sigma v) I_d). Means go forwards through the batches, the
-point backwards (`minibatch.law`): through K steps without the rows, then through those that the
-model has learned by. Nothing is p x p, and every request takes these passes anew.
+A point v predicts v'theta ~ N(v'm, (v'Sigma v) I_d). Means go forwards through the batches, points
+backwards (`minibatch.law`): through K steps without the rows, then through the steps of learning.
+Nothing is p x p. Every request takes these passes again.
 """
 
 from functools import cached_property
@@ -28,7 +28,7 @@ class MinibatchForecast:
 
     @cached_property
     def before(self) -> Predictions:
-        """Predictions of the chain as it stands."""
+        """Predictions of the chain as it is now."""
         return _predictions(self.law, self.points)
 
     def without(self, X: Array, Y: Array, rows: Rows) -> "MinibatchRequestForecast":
@@ -37,7 +37,7 @@ class MinibatchForecast:
 
 
 class MinibatchRequestForecast:
-    """What becomes of the predictions once some rows are forgotten."""
+    """Predictions once some rows are forgotten."""
 
     def __init__(self, forecast: MinibatchForecast, X: Array, Y: Array, rows: Rows) -> None:
         self._law, self._points = forecast.law, forecast.points

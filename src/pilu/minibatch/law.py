@@ -6,8 +6,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.chains.comparison import Comparison
 from pilu.chains.request import Request
-from pilu.minibatch.difference import MinibatchDifference
+from pilu.minibatch.difference import compare_minibatches
 from pilu.minibatch.forecast import MinibatchForecast
 from pilu.minibatch.iterates import MinibatchIterates
 from pilu.minibatch.sensitivities import MinibatchSensitivities
@@ -38,9 +39,9 @@ class MinibatchLaw(MinibatchIterates):
         """Take the pass over all steps that every request needs."""
         self.prepare()
 
-    def comparison(self, request: Request, likely_size: int = 0) -> MinibatchDifference:
+    def comparison(self, request: Request, likely_size: int = 0) -> Comparison:
         """The run with the rows against the run without them."""
-        return MinibatchDifference(self, request.rows, request.X, request.Y)
+        return compare_minibatches(self, request.rows, request.X, request.Y)
 
     def coordinates(self, X: Array) -> Array:
         """The rows themselves."""

@@ -1,4 +1,4 @@
-"""The law of predictions at given points: now, after forgetting some rows, and after a redraw.
+"""The law of predictions at given points: now, after forgetting some rows, after a redraw.
 
 A point v predicts v'theta ~ N(v'm, (v'Sv) I_d). With N steps of the schedule done on A, of gradient
 g = A m_N - B, and residual means u = X_f m_N - Y_f of the rows to forget, A' = A - X_f'X_f:
@@ -18,10 +18,10 @@ from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from pilu.chains.predictions import Predictions, Prospect
+from pilu.ridge.difference import RequestSpace
 from pilu.ridge.iterates import RidgeIterates
 from pilu.ridge.lanczos import BlockLanczos
 from pilu.ridge.spectral import decay, drift, spread
@@ -31,13 +31,13 @@ __all__ = ["Forecast", "RequestForecast"]
 Array = NDArray[np.float64]
 
 _GROWTH = (24, 32, 40, 56, 80, 112, 160, 240)  # Krylov dimensions for each row, tried in turn
-_LEAK = 1e-7  # share of X_f' that may leave the space; predictions were seen to err by 1e-9 then
+_LEAK = 1e-7  # share of X_f' that may leave the space: predictions then erred by at most 1e-9
 
 
 class Forecast:
     """Predictions of a chain at fixed points (n x p, with the intercept's ones).
 
-    `n_unlearn_steps` is the largest K that will be asked for.
+    `n_unlearn_steps` is the largest K of the requests to come.
     """
 
     def __init__(self, law: RidgeIterates, points: Array, n_unlearn_steps: int) -> None:
@@ -58,7 +58,7 @@ class Forecast:
 
     @cached_property
     def before(self) -> Predictions:
-        """Predictions of the chain as it stands."""
+        """Predictions of the chain as it is now."""
         return Predictions(
             self._means(self.law.schedule.n_steps), self._variances(self.law.final_variances)
         )
@@ -66,7 +66,7 @@ class Forecast:
     def without(self, X: Array, Y: Array, rows: object = None) -> "RequestForecast":
         """The forecast for a request: rows X (R x p) with targets Y (R x d), perhaps none.
 
-        Where they stand makes no difference to a full batch.
+        A full batch does not depend on their positions, `rows`.
         """
         return RequestForecast(self, X, Y)
 
@@ -114,11 +114,11 @@ class RequestForecast:
         self._forecast, self._law = forecast, forecast.law
         self._targets = Y
         self._rows = self._law.coordinates(X)
-        self._space: _Space | None = None
-        if self._rows.any():  # else the two runs are one
+        self._space: RequestSpace | None = None
+        if self._rows.any():  # otherwise the two runs are the same
             # Words of A and A' in a covariance have up to two factors for each step.
             length = 2 * (self._law.schedule.n_steps + forecast.n_unlearn_steps)
-            self._space = _Space.of(self._law, self._rows, length)
+            self._space = _space_for(self._law, self._rows, length)
             self._own, self._other = self._space.see(forecast.points)
 
     def after(self, n_steps: int) -> Prospect:
@@ -139,7 +139,7 @@ class RequestForecast:
 
     @cached_property
     def redraw(self) -> Predictions:
-        """Predictions of a chain that learns afresh without the rows."""
+        """Predictions of a chain that learns again, without the rows."""
         steps, noise = self._law.schedule.segments[0]
         base = self._forecast.relearned
         if self._space is None:
@@ -152,11 +152,10 @@ class RequestForecast:
         space, spectrum, eta = self._space, self._law.spectrum, self._law.step_size
         assert space is not None
         residuals = self._rows @ mean - self._targets
-        gradient = space.project(spectrum.eigenvalues[:, None] * mean - spectrum.cross)
-        own = space.vectors.T @ gradient
-        other = space.retained_vectors.T @ (gradient - space.source @ residuals)
+        own, other = space.see((spectrum.eigenvalues[:, None] * mean - spectrum.cross).T)
+        other = other.T - space.retained_rows @ residuals
         return np.asarray(
-            self._own @ (drift(space.values[:, None], eta, k) * own)
+            self._own @ (drift(space.values[:, None], eta, k) * own.T)
             - self._other @ (drift(space.retained[:, None], eta, k) * other)
         )
 
@@ -169,55 +168,24 @@ class RequestForecast:
         return np.maximum(base + change, 0.0)
 
 
-class _Space:
-    """A and A' on the Krylov space of a request, or on the whole row space: T and T' = T - R R'."""
+def _space_for(law: RidgeIterates, Z: Array, length: int) -> RequestSpace:
+    """The smallest space of the list that keeps words of this length in A and A' on X_f'."""
+    spectrum = law.spectrum
+    if len(spectrum.eigenvalues) > 2 * _GROWTH[0] * len(Z):  # otherwise the eigenbasis is as cheap
+        lanczos = BlockLanczos(spectrum, Z.T)
+        for size in _GROWTH:
+            lanczos.extend(size * lanczos.width)
+            space = RequestSpace.reached(law, lanczos)
+            if lanczos.exhausted or _leak(law, space, lanczos, length) <= _LEAK:
+                return space
+    return RequestSpace.whole(law, Z)
 
-    def __init__(self, alpha: float, basis: Array | None, T: Array, source: Array) -> None:
-        self._basis, self.source = basis, source  # None is the identity; R
-        self.values, self.vectors = scipy.linalg.eigh(T, check_finite=False)
-        values, self.retained_vectors = scipy.linalg.eigh(T - source @ source.T, check_finite=False)
-        self.retained = np.maximum(values, alpha)  # X'X has no negative eigenvalue
-        self.turn = self.vectors.T @ self.retained_vectors
 
-    @classmethod
-    def of(cls, law: RidgeIterates, Z: Array, length: int) -> "_Space":
-        """The smallest space of the list that keeps words of this length in A and A' on X_f'."""
-        a, alpha = law.spectrum.eigenvalues, law.spectrum.alpha
-        if len(a) > 2 * _GROWTH[0] * len(Z):  # else the full eigenbasis is as cheap
-            lanczos = BlockLanczos(law.spectrum, Z.T)
-            for size in _GROWTH:
-                lanczos.extend(size * lanczos.width)
-                T, source = lanczos.projected, np.zeros((len(lanczos.projected), len(Z)))
-                source[: lanczos.width] = lanczos.first
-                space = cls(alpha, lanczos.basis, T, source)
-                if lanczos.exhausted or space._leak(law, lanczos.width, length) <= _LEAK:
-                    return space
-        return cls(alpha, None, np.diag(a), Z.T)
+def _leak(law: RidgeIterates, space: RequestSpace, lanczos: BlockLanczos, length: int) -> float:
+    """Bound on what M^i X_f' and M'^i X_f' have outside of the space, relative to |X_f|.
 
-    def project(self, vectors: Array) -> Array:
-        """Vectors of the row space, seen from this space."""
-        return vectors if self._basis is None else self._basis.T @ vectors
-
-    def see(self, points: Array) -> tuple[Array, Array]:
-        """Points of the row space in the eigenvectors of T, and in those of T'."""
-        inside = points if self._basis is None else points @ self._basis
-        return inside @ self.vectors, inside @ self.retained_vectors
-
-    def _leak(self, law: RidgeIterates, width: int, length: int) -> float:
-        """Bound on what M^i X_f' and M'^i X_f' have outside of the space, relative to |X_f|.
-
-        eta |B| sum_{l<i} |E_last'(1 - eta T)^l R| (docs/exact.md); the coupling B is at most |A|.
-        """
-        total = 0.0
-        for values, vectors in (
-            (self.values, self.vectors),
-            (self.retained, self.retained_vectors),
-        ):
-            factors = np.broadcast_to(1 - law.step_size * values, (length, len(values)))
-            powers = np.multiply.accumulate(factors)
-            # one column for every pair of a last and a first vector
-            pairs = vectors[-width:, None, :] * (vectors.T @ self.source).T
-            reached = powers @ pairs.reshape(-1, len(values)).T
-            total += float(np.sum(np.linalg.norm(reached, axis=1)))
-        size = float(np.linalg.norm(self.source, 2))
-        return law.step_size * law.spectrum.largest * total / size
+    eta |B| sum_{l<i} |E_last'(1 - eta T)^l R| (docs/exact.md); the coupling B is at most |A|.
+    """
+    coupling = law.spectrum.largest * np.eye(lanczos.coupling.shape[1])
+    leaks = float(np.sum(space.leaks(coupling, length)))
+    return law.step_size * leaks / float(np.linalg.norm(lanczos.first, 2))

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from pilu.chains.rounding import UNIT, StepRounding, deviation_errors, mean_errors, mean_size
 from pilu.chains.schedule import Schedule
-from pilu.ridge.powers import Powers
-from pilu.ridge.spectral import decay, drift, spread
+from pilu.ridge.spectral import Powers, decay, drift, spread
 from pilu.ridge.spectrum import Spectrum
 
 __all__ = ["RidgeIterates"]

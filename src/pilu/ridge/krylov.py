@@ -1,7 +1,7 @@
-"""The difference of two chains from a small Krylov space, with a proved error.
+"""What a Krylov space misses of the difference of two chains, with proof.
 
-Delta and C of `ridge.difference` are made of vectors (1 - eta A)^i X_f' and (1 - eta A')^i X_f', so
-block Lanczos from X_f' captures them in few dimensions: A Q = Q T + Q_+ B E_last',
+Delta and C of `chains.comparison` are made of vectors (1 - eta A)^i X_f' and (1 - eta A')^i X_f',
+so block Lanczos from X_f' captures them in few dimensions: A Q = Q T + Q_+ B E_last',
 A' Q = Q T' + Q_+ B E_last', T' = T - R_1 R_1' in the first block. What is neglected enters only
 through the coupling B. With
 
@@ -21,121 +21,138 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh_tridiagonal
 
-from pilu.chains.difference import ChainDifference, Enclosure
+from pilu.chains.comparison import ROUNDING_LIMIT, ChainDifference, Enclosure
+from pilu.chains.rounding import summed_before
 from pilu.chains.schedule import Schedule
-from pilu.ridge.difference import Reach, mean_difference, mean_rounding, steps_along
 from pilu.ridge.iterates import RidgeIterates
-from pilu.ridge.lanczos import BlockLanczos
-from pilu.ridge.powers import Powers
+from pilu.ridge.spectral import Powers
 
-__all__ = ["KrylovDifference", "krylov_difference"]
+__all__ = ["KrylovProjection", "projection_errors"]
 
 Array = NDArray[np.float64]
 
-_NEGLIGIBLE = 1e-13  # least whitened size of a direction that is not just counted as an error
-_SMALL_REST = 1e-12  # whitened covariance left out that is not worth a second look
+_NEGLIGIBLE = 1e-13  # a whitened direction that is smaller is counted as an error
+_SMALL_REST = 1e-12  # whitened covariance left out for which the plain bound is good enough
 _SPARED = 1e-10  # by which important directions may be inflated
+_GUESS_ERROR = 1e-5  # of the projection, beyond which it does not guide a guess
+_PROJECTION_ERROR = 2e-14  # for each step, beyond which a finer view is taken
+_INFLATION = 2e-9  # of the squared shifts by whitening in the projection, for the same purpose
+_EXCESS_INFLATION = 1e-4  # of the excesses, which matter to second order
+_COARSE = 3e-4  # inflation, and ten times the other errors, acceptable in place of a slow view
 
 
 @dataclass(frozen=True, eq=False)
-class KrylovDifference:
-    """A projected difference and what the projection neglects."""
+class KrylovProjection:
+    """What the projection of a difference neglects."""
 
-    projected: ChainDifference
     coupling: Array  # B E_last' in the eigenbasis of T', k x m
     powers: Powers  # of 1 - eta T' in that basis
     mean_error: float
     covariance_error: float
+    is_finest: bool = False  # whether no larger space will be tried
+    next_is_slow: bool = False  # whether the next view takes seconds
 
-    def relative_errors(self, noise: float, n_steps: int) -> tuple[float, float]:
-        """Errors of mean and covariance by the projection, in units of the retained run's noise."""
-        return self._whitened_errors(self.mean_error, self.covariance_error, noise, n_steps)
+    @property
+    def size(self) -> int:
+        """Dimensions."""
+        return int(self.coupling.shape[1])
 
-    def span_errors(self, noise: float, n_steps: int) -> tuple[float, float]:
-        """The same for what rounding left outside of the span."""
-        shown = self.projected
-        return self._whitened_errors(shown.mean_rest, shown.covariance_rest, noise, n_steps)
+    def is_guide(self, seen: ChainDifference, noise: float) -> bool:
+        """Whether it is fine enough to guess a noise near this one, or the finest there is."""
+        return self.is_finest or max(self._relative_errors(seen, noise)) <= _GUESS_ERROR
 
-    def _whitened_errors(
-        self, mean: float, covariance: float, noise: float, n_steps: int
-    ) -> tuple[float, float]:
-        least = self.projected.least_variance(noise, n_steps)
-        return (mean / math.sqrt(least), covariance / least) if least else (math.inf, math.inf)
-
-    def _errors(self, noise: float, n_steps: int) -> tuple[float, float]:
-        (mean, covariance), rest = (
-            self.relative_errors(noise, n_steps),
-            self.span_errors(noise, n_steps),
+    def enclosure(self, seen: ChainDifference, noise: float) -> Enclosure | None:
+        """The whitened difference, never too small; None where a finer view is worth its cost."""
+        enclosed = self.inflated(seen, noise)
+        if self._is_tight(enclosed, seen, noise):
+            return enclosed
+        acceptable = (
+            self.next_is_slow
+            and max(enclosed.shift_error, enclosed.covariance_error) <= _COARSE / 10
+            and max(enclosed.inflation, enclosed.excess_inflation) <= _COARSE
         )
-        return mean + rest[0], covariance + rest[1]
+        return enclosed if acceptable else None
 
-    def enclosure(self, noise: float, n_steps: int) -> Enclosure:
+    def _is_tight(self, enclosed: Enclosure, seen: ChainDifference, noise: float) -> bool:
+        # There is no point in being surer of the projection than of the arithmetic.
+        rounding = max(seen.rounding_errors(noise)[1], *seen.rest_errors(noise))
+        rounding = min(rounding, ROUNDING_LIMIT)
+        limit = _PROJECTION_ERROR * seen.rounding.schedule.n_steps
+        size = float(np.linalg.norm(enclosed.excesses))
+        return (
+            max(self._relative_errors(seen, noise)) <= max(limit, rounding)
+            and enclosed.inflation <= max(_INFLATION, rounding)
+            and enclosed.excess_inflation <= size * _EXCESS_INFLATION + max(1e-9, rounding)
+        )
+
+    def _relative_errors(self, seen: ChainDifference, noise: float) -> tuple[float, float]:
+        return seen.whitened_errors(self.mean_error, self.covariance_error, noise)
+
+    def inflated(self, seen: ChainDifference, noise: float) -> Enclosure:
         """The whitened difference, inflated by what whitening in the projection may miss.
 
         Directions are taken in order of importance, as left singular vectors of [X, shift]; each is
         a combination of the columns of C and Delta, so that its error can be followed back. A
         direction's noise is made smaller by the factor w (docs/exact.md), which is never safer.
         """
-        shown = self.projected
-        white = shown.whitened(noise, n_steps)
-        least = shown.least_variance(noise, n_steps)
+        white, least, reduced = seen.whitened(noise), seen.least_variance(noise), seen.reduced
+        relative, rests = self._relative_errors(seen, noise), seen.rest_errors(noise)
+        shift_error, covariance_error = relative[0] + rests[0], relative[1] + rests[1]
         if least == 0.0:
-            return Enclosure(*white.principal(), math.inf, math.inf, math.inf, math.inf)
+            return Enclosure(*white.principal(), shift_error, covariance_error, math.inf, math.inf)
         if self.coupling.size == 0 or not (white.core.any() or white.shift.any()):
-            return Enclosure(*white.principal(), *self._errors(noise, n_steps))
+            return Enclosure(*white.principal(), shift_error, covariance_error)
         left, sizes, right = np.linalg.svd(
             np.hstack([white.core, white.shift]), full_matrices=False
         )
-        cut = max(_NEGLIGIBLE, max(self.span_errors(noise, n_steps)) / 10)
+        cut = max(_NEGLIGIBLE, max(rests) / 10)
         kept = sizes > min(cut, sizes[0] / 2)
         left, sizes, right = left[:, kept], sizes[kept], right[kept]
         core, shift = left.T @ white.core @ left, left.T @ white.shift
         # U vectors = F^-1 W left = U [S L', mean] right' / sizes: no division by a tiny F
-        columns = np.hstack([shown.sizes[:, None] * white.scale.T, shown.mean])
+        columns = np.hstack([reduced.sizes[:, None] * white.scale.T, reduced.mean])
         vectors = columns @ right.T / sizes
         # What these directions leave of C and Delta, rounding included
-        lost, axes = np.linalg.eigh(np.diag(shown.sizes) - vectors @ core @ vectors.T)
-        axes = np.hstack([axes, shown.mean - vectors @ shift])
+        lost, axes = np.linalg.eigh(np.diag(reduced.sizes) - vectors @ core @ vectors.T)
+        axes = np.hstack([axes, reduced.mean - vectors @ shift])
         energies = np.linalg.norm(axes, axis=0) / np.sqrt(least)
-        if _left_over(lost, energies)[1] > _SMALL_REST:  # else the plain bound will do
-            more = self._energy_errors(noise, n_steps, shown.span @ axes)
+        if _left_over(lost, energies)[1] > _SMALL_REST:
+            more = self._energy_errors(seen, noise, reduced.span @ axes)
             more += np.linalg.norm(white.scale @ axes, axis=0)
             energies = np.minimum(energies, more)
-        errors = self._energy_errors(noise, n_steps, shown.span @ vectors)
-        factors = _shrinking_factors(errors, sizes)
+        factors = _shrinking_factors(
+            self._energy_errors(seen, noise, reduced.span @ vectors), sizes
+        )
         x, turn = np.linalg.eigh(factors[:, None] * core * factors)
         a2 = np.sum(np.square(turn.T @ (factors[:, None] * shift)), axis=1)
         total = float(np.sum(np.square(white.shift)))
-        shift_error, covariance_error = np.add(
-            self._errors(noise, n_steps), _left_over(lost, energies)
-        )
+        rest_shift, rest_covariance = _left_over(lost, energies)
         return Enclosure(
             x,
             a2,
-            float(shift_error),
-            float(covariance_error),
+            shift_error + rest_shift,
+            covariance_error + rest_covariance,
             float(np.sum(a2)) / total - 1 if total > 0 else 0.0,
             float(np.linalg.norm(x)) - float(np.linalg.norm(white.core)),
         )
 
-    def _energy_errors(self, noise: float, n_steps: int, vectors: Array) -> Array:
+    def _energy_errors(self, seen: ChainDifference, noise: float, vectors: Array) -> Array:
         """For every column c: how much more than |F c| the least noise moving Q c may cost.
 
         The noise that moves the projected chain by c is fed to the real one; what it misses is
         corrected at the last step of a phase that is still to come, at a cost that the coupling
         bounds.
         """
-        eta = self.projected.law.step_size
-        h, extra = self.projected.variances, self.projected.later_variances(noise, n_steps)
+        eta, n_steps = seen.rounding.step_size, seen.n_steps
+        h, extra = seen.variances, seen.later_variances(noise)
         unit = np.sqrt(2 * eta) * noise
         share = 1 / (h + extra)
-        error = eta * self._sums(share[:, None] * vectors, self._costs(unit**2))
+        costs = _correction_costs(seen.rounding.schedule, eta, unit**2)
+        error = eta * self._sums(share[:, None] * vectors, costs)
         if noise > 0:
-            shrunk, wider = self.projected.later_steps(n_steps)
             moved = (extra * share)[:, None] * vectors
-            dual = (shrunk / (noise**2 * wider))[:, None] * moved
+            dual = (seen.kept / (noise**2 * seen.added))[:, None] * moved
             s = np.arange(2 * n_steps)
             pairs = np.maximum(np.minimum(s, n_steps - 1) - s // 2, 0)
             # R is taken smaller than it was computed, at the most by half: energies grow by 2^1/2.
@@ -143,36 +160,39 @@ class KrylovDifference:
             error += 1.5 * eta * self._sums(moved, np.ones(n_steps)) / unit
         return np.asarray(error)
 
-    def _costs(self, later: float) -> Array:
-        """What each v_s = |B E_last' (1 - eta T')^s y|, s < 2N, adds to the error, over eta.
-
-        The step that n others follow misses M'^e times v_{2n-1-e} for every e < n, var_n times. A
-        miss with M'^e can be put right at any step that at most e others follow, or while
-        unlearning, at 1 / (that step's deviation): the noisiest of them is taken.
-        """
-        law = self.projected.law
-        costs = np.zeros(2 * law.schedule.n_steps)
-        for start, end, best in self._noisiest_to_come(later):
-            reach = _noise_reached(law.schedule, law.step_size, start, end)
-            costs += reach / np.sqrt(best) if best > 0 else np.where(reach > 0, np.inf, 0.0)
-        return costs
-
-    def _noisiest_to_come(self, later: float) -> list[tuple[int, int, float]]:
-        """(start, end, variance): the noisiest step that at most start <= e < end others follow."""
-        pieces: list[tuple[int, int, float]] = []
-        best, start, law = later, 0, self.projected.law
-        for steps, noise in reversed(law.schedule.segments):
-            best = max(best, 2 * law.step_size * noise**2)
-            if pieces and pieces[-1][2] == best:
-                pieces[-1] = (pieces[-1][0], start + steps, best)
-            else:
-                pieces.append((start, start + steps, best))
-            start += steps
-        return pieces
-
     def _sums(self, vectors: Array, weights: Array) -> Array:
         """sum_s weights_s |B E_last' (1 - eta T')^s v| for every column v."""
         return self.powers.norm_sums(self.coupling, vectors, weights)
+
+
+def _correction_costs(schedule: Schedule, step_size: float, later: float) -> Array:
+    """What each v_s = |B E_last' (1 - eta T')^s y|, s < 2N, adds to the error, over eta.
+
+    The step that n others follow misses M'^e times v_{2n-1-e} for every e < n, var_n times. A
+    miss with M'^e can be corrected at any step that at most e others follow, or while unlearning
+    (with variance `later`), at 1 / (that step's deviation): the noisiest of them is taken.
+    """
+    costs = np.zeros(2 * schedule.n_steps)
+    for start, end, best in _noisiest_to_come(schedule, step_size, later):
+        reach = _noise_reached(schedule, step_size, start, end)
+        costs += reach / np.sqrt(best) if best > 0 else np.where(reach > 0, np.inf, 0.0)
+    return costs
+
+
+def _noisiest_to_come(
+    schedule: Schedule, step_size: float, later: float
+) -> list[tuple[int, int, float]]:
+    """(start, end, variance): the noisiest step that at most start <= e < end others follow."""
+    pieces: list[tuple[int, int, float]] = []
+    best, start = later, 0
+    for steps, noise in reversed(schedule.segments):
+        best = max(best, 2 * step_size * noise**2)
+        if pieces and pieces[-1][2] == best:
+            pieces[-1] = (pieces[-1][0], start + steps, best)
+        else:
+            pieces.append((start, start + steps, best))
+        start += steps
+    return pieces
 
 
 @lru_cache(maxsize=64)  # the same for every row of a problem
@@ -197,8 +217,8 @@ def _left_over(lost: Array, energies: Array) -> tuple[float, float]:
 def _shrinking_factors(errors: Array, sizes: Array) -> Array:
     """How much less noise, in deviation, covers energies that are off by `errors`.
 
-    Any weights w >= 1 will do. These keep kappa at `_SPARED` and spend as little as they can, each
-    direction counted at its size.
+    Any weights w >= 1 are valid. These keep kappa at `_SPARED` and spend as little as they can,
+    each direction counted at its size.
     """
     total = float(np.sum(errors * np.sqrt(sizes)))
     weights = np.maximum(1.0, total / _SPARED**2 * errors / np.sqrt(sizes))
@@ -206,81 +226,19 @@ def _shrinking_factors(errors: Array, sizes: Array) -> Array:
     return np.asarray(np.sqrt((1 + kappa) * (1 + kappa * weights)))
 
 
-def krylov_difference(
-    law: RidgeIterates, lanczos: BlockLanczos, targets: Array
-) -> KrylovDifference:
-    """Project on the Lanczos space as it stands; `targets` are those of the rows (R x d)."""
-    eta, N, T = law.step_size, law.schedule.n_steps, lanczos.projected
-    m, k = len(T), len(lanczos.first)
-    retained = T.copy()
-    retained[:k, :k] -= lanczos.first @ lanczos.first.T
-    with_rows, vectors = _eigh(T, k)
-    values, basis = _eigh(retained, k)
-    values = np.maximum(values, law.spectrum.alpha)  # X'X has no negative eigenvalue
-    powers, powers_with_rows = Powers(values, eta), Powers(with_rows, eta)
-    turned = vectors.T @ basis
-    variances, variances_with_rows = law.final_variances(np.stack([values, with_rows]))
-    covariance = turned.T @ (variances_with_rows[:, None] * turned)
-    rows, source = vectors[:k].T @ lanczos.first, basis[:k].T @ lanczos.first
-    # What was deflated is a step's error, and one of X_f' itself.
-    rounding = law.rounding(k, eta * lanczos.deflated * law.spectrum.largest)
-    cross, start = vectors.T @ (lanczos.basis.T @ law.spectrum.cross), None
-    if law.start_coordinates.any():
-        start = vectors.T @ (lanczos.basis.T @ law.start_coordinates)
-    residuals = _residual_means(eta, N, powers_with_rows, rows, cross, start) - targets[:, :, None]
-    lengths = np.sqrt(np.sum(np.square(residuals), axis=(0, 1)))
-    reach = Reach.of(powers, source, powers_with_rows, rows, N)
-    unsure = mean_rounding(law, reach, residuals, targets, rounding.error)
-    projected = ChainDifference.of(
-        law,
-        variances,
-        steps_along(values, eta),
-        mean_difference(law, powers, source, residuals),
-        covariance - np.diag(variances),
-        float(max(np.max(variances), np.max(variances_with_rows))),
-        unsure + eta * lanczos.deflated * reach.without[0] * float(np.sum(lengths)),
-        rounding,
-        is_whole=False,
-    )
-    if lanczos.exhausted:
-        return KrylovDifference(projected, np.zeros((0, m)), powers, 0.0, 0.0)
-    width = lanczos.coupling.shape[1]
-    coupling = lanczos.coupling @ basis[m - width :]
-    g = powers_with_rows.norms(lanczos.coupling @ vectors[m - width :], rows, 2 * N)
-    r = _leaked(eta, g)
-    g_retained = powers.norms(coupling, source, 2 * N)
-    size = float(np.linalg.norm(lanczos.first))  # Frobenius: at least |X_f|
-    leaking = np.concatenate([[0.0], np.cumsum(g_retained)])
-    mean_error = eta**2 * float(lengths @ leaking[N - 1 - np.arange(N)])
-    unsure = eta**2 * float(g[:N] @ law.gradient_sums[::-1])  # of the residual means themselves
+def projection_errors(
+    law: RidgeIterates, leaks: Array, retained_leaks: Array, residual_norms: Array, size: float
+) -> tuple[float, float]:
+    """Bounds on the errors of Delta and of C by the projection.
+
+    `leaks` are g_i and `retained_leaks` g'_i for i < 2N, `residual_norms` |u^_k| for k < N, and
+    `size` is at least |X_f|.
+    """
+    eta, N = law.step_size, len(residual_norms)
+    r = eta * summed_before(leaks)
+    mean = eta**2 * float(residual_norms @ summed_before(retained_leaks)[N - 1 - np.arange(N)])
+    unsure = eta**2 * float(leaks[:N] @ law.gradient_sums[::-1])  # of the residual means themselves
     unsure += float(np.linalg.norm(law.start_coordinates)) * float(np.sum(r[:N]))
-    mean_error += eta * size * unsure
-    doubled = _leaked(1.0, r + _leaked(eta, g_retained))[2 * np.arange(N)]
-    covariance_error = eta * size * float(law.schedule.variances(eta)[::-1] @ doubled)
-    return KrylovDifference(projected, coupling, powers, mean_error, covariance_error)
-
-
-def _eigh(matrix: Array, bandwidth: int) -> tuple[Array, Array]:
-    if bandwidth > 1 or len(matrix) == 1:
-        values, vectors = np.linalg.eigh(matrix)
-    else:
-        values, vectors = eigh_tridiagonal(np.diag(matrix), np.diag(matrix, 1), check_finite=False)
-    return values, vectors
-
-
-def _residual_means(
-    eta: float, count: int, powers: Powers, rows: Array, cross: Array, start: Array | None
-) -> Array:
-    """X_f m_k for k < count, m_k = eta sum_{j<k} (1 - eta A)^j B + (1 - eta A)^k theta_0."""
-    m, (R, d) = len(rows), (rows.shape[1], cross.shape[1])
-    gradients = powers.series((rows[:, :, None] * cross[:, None, :]).reshape(m, R * d), count)
-    means = np.zeros((R * d, count))
-    np.cumsum(eta * gradients[:, :-1], axis=1, out=means[:, 1:])
-    if start is not None:
-        means += powers.series((rows[:, :, None] * start[:, None, :]).reshape(m, R * d), count)
-    return means.reshape(R, d, count)
-
-
-def _leaked(eta: float, lengths: Array) -> Array:
-    # eta times the sum of all lengths before each
-    return eta * np.concatenate([[0.0], np.cumsum(lengths[:-1])])
+    doubled = summed_before(r + eta * summed_before(retained_leaks))[2 * np.arange(N)]
+    covariance = eta * size * float(law.schedule.variances(eta)[::-1] @ doubled)
+    return mean + eta * size * unsure, covariance

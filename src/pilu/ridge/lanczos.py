@@ -14,8 +14,8 @@ __all__ = ["BlockLanczos"]
 
 Array = NDArray[np.float64]
 
-_DEFLATE = 1e-14  # relative size below which a direction is rounding
-_CANCELLED = 0.5  # of a block's norm left by a pass: less, and the pass is repeated
+_DEFLATE = 1e-14  # relative size below which a direction is rounding error
+_CANCELLED = 0.5  # share of a block's norm: if a pass leaves less, it is repeated
 
 
 class BlockLanczos:
@@ -28,10 +28,10 @@ class BlockLanczos:
     projected : array
         T.
     coupling : array
-        B: how the space leads on to the block that comes next.
+        B: the coupling of the last block to the next one.
     deflated : float
-        Norm of what was left out as of rounding size, at most: of A Q over |A|, of the first block
-        over its own norm, and of the square of that block.
+        Bound on the norm of what was left out as rounding error: of A Q over |A|, of the first
+        block over its own norm, and of the square of that block.
     """
 
     def __init__(self, spectrum: Spectrum, block: Array) -> None:
@@ -61,12 +61,12 @@ class BlockLanczos:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the space is invariant: nothing is neglected."""
+        """Whether the space is invariant, so that nothing is neglected."""
         return len(self._last) == 0
 
     def extend(self, n_columns: int) -> None:
         """Grow the space to at least `n_columns` dimensions, or until it is invariant."""
-        self._reserve(n_columns + 2 * self.width)  # a block past the end, and the one after it
+        self._reserve(n_columns + 2 * self.width)  # two blocks beyond the end
         step = self._step_of_one if self.width == 1 else self._step
         while len(self.projected) < n_columns and not self.exhausted:
             step()
@@ -89,7 +89,7 @@ class BlockLanczos:
         self.coupling = self._last @ image.T
 
     def _step_of_one(self) -> None:
-        # The same for a single vector, where the small products of a block would only cost.
+        # The same for a single vector, without the overhead of small matrix products.
         old, known = len(self.projected), self._vectors[: self._used]
         image = self._spectrum.times(known[old])
         inner = float(image @ known[old])
@@ -99,7 +99,8 @@ class BlockLanczos:
             along = known @ image
             image -= along @ known
             norm, cancelled = math.sqrt(image @ image), float(along @ along)
-            # Of the length before, |norm|^2 + |cancelled|: little left is rounding, so once more
+            # The square of the length before was norm^2 + cancelled. If little is left, it is
+            # rounding error: once more.
             enough = norm > _CANCELLED * math.sqrt(norm**2 + cancelled)
             if enough or not norm > _DEFLATE * self._size:
                 break
@@ -116,7 +117,7 @@ class BlockLanczos:
         self.coupling = np.array([[norm]])
 
     def _orthogonalised(self, block: Array) -> Array:
-        # Against everything so far; again where little is left, for then rounding is what is left.
+        # Against all vectors so far, and again if little is left, which is then rounding error.
         known = self._vectors[: self._used]
         size = _norm(block)
         while size > 0.0:
@@ -128,13 +129,13 @@ class BlockLanczos:
         return block
 
     def _next(self, image: Array) -> Array:
-        """An orthonormal basis of the image, directions of rounding size left out."""
+        """An orthonormal basis of the image, without directions of rounding size."""
         left, singular, _ = np.linalg.svd(image.T, full_matrices=False)
         kept = singular > _DEFLATE * self._size
         kept[image.shape[1] - self._used :] = False  # no more directions than there are
-        # A direction that is barely there is orthogonalised once more before it is trusted.
         if not kept.all():
             self.deflated = self._most_deflated
+        # A direction just above the limit is orthogonalised once more.
         fresh = self._orthogonalised(left[:, kept].T)
         return np.linalg.qr(fresh.T)[0].T if len(fresh) else fresh
 

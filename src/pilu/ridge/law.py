@@ -6,10 +6,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.chains.comparison import Comparison
 from pilu.chains.request import Request
+from pilu.ridge.difference import compare_ridge
 from pilu.ridge.forecast import Forecast
 from pilu.ridge.iterates import RidgeIterates
-from pilu.ridge.proven import ProvenDifference
 from pilu.ridge.sensitivities import RidgeSensitivities
 
 __all__ = ["RidgeLaw"]
@@ -37,9 +38,9 @@ class RidgeLaw(RidgeIterates):
     def prepare_after_learning(self) -> None:
         """Nothing: profiles are computed when they are first needed."""
 
-    def comparison(self, request: Request, likely_size: int = 0) -> ProvenDifference:
+    def comparison(self, request: Request, likely_size: int = 0) -> Comparison:
         """The run with the rows against the run without them."""
-        return ProvenDifference(self, self.coordinates(request.X), request.Y, at_least=likely_size)
+        return compare_ridge(self, self.coordinates(request.X), request.Y, at_least=likely_size)
 
     def portable(self) -> "RidgeLaw":
         """A copy without its basis, for rows in coordinates."""

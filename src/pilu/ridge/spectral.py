@@ -11,6 +11,9 @@ After k steps with noise sigma:
 [PILU, Lemma mu-v-explicit], with 0 < eta a < 2 and the limits at a = 0.
 """
 
+from collections.abc import Iterator
+from copy import copy
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -19,9 +22,11 @@ from pilu.chains.schedule import Segment
 from pilu.chains.steps import langevin_steps
 from pilu.ridge.spectrum import Spectrum
 
-__all__ = ["decay", "decays", "draw_after", "drift", "spread"]
+__all__ = ["Powers", "decay", "decays", "draw_after", "drift", "spread"]
 
 Array = NDArray[np.float64]
+
+_BLOCK = 256  # powers that are kept
 
 
 def decay(a: Array, step_size: float, k: ArrayLike) -> Array:
@@ -47,6 +52,66 @@ def decays(a: Array, step_size: float, count: int) -> Array:
             np.multiply(powers[:, :more], factor, out=powers[:, known : known + more])
             factor, known = factor * factor, known + more
     return powers[:, :count]
+
+
+class Powers:
+    """Sums over t^s, t = 1 - eta a, for many s >= 0, within 2s rounding units of each power.
+
+    t^s for s = k B + j is (t^B)^k t^j: only a block of B powers, which stays in the cache, and the
+    leap from one block to the next are kept.
+    """
+
+    def __init__(self, a: Array, step_size: float) -> None:
+        powers = decays(a, step_size, _BLOCK + 1)
+        self._block, self._leap = np.ascontiguousarray(powers[:, :-1]), powers[:, -1:].copy()
+
+    def squared(self) -> "Powers":
+        """The same for t^2, within twice as many units."""
+        squares = copy(self)
+        squares._block, squares._leap = np.square(self._block), np.square(self._leap)
+        return squares
+
+    def weighted(self, series: Array) -> Array:
+        """sum_s t^s series_s for every t: (m x d) from (count x d)."""
+        total = np.zeros((len(self._block), series.shape[1]))
+        for start in reversed(range(0, len(series), _BLOCK)):  # by Horner's rule
+            part = series[start : start + _BLOCK]
+            total = self._leap * total + self._block[:, : len(part)] @ part
+        return total
+
+    def series(self, columns: Array, count: int) -> Array:
+        """sum over t of t^s v for every column v and s < count: (columns x count)."""
+        sums, scaled = np.empty((columns.shape[1], count)), columns.T
+        for start in range(0, count, _BLOCK):
+            end = min(start + _BLOCK, count)
+            np.matmul(scaled, self._block[:, : end - start], out=sums[:, start:end])
+            scaled = scaled * self._leap[:, 0]
+        return sums
+
+    def norms(self, rows: Array, columns: Array, count: int) -> Array:
+        """|rows diag(t^s) columns|_F for every s < count."""
+        norms = np.empty(count)
+        for start, squares in self._squares(rows, columns, count):
+            norms[start : start + squares.shape[1]] = np.sqrt(squares.sum(axis=0))
+        return norms
+
+    def norm_sums(self, rows: Array, columns: Array, weights: Array) -> Array:
+        """sum_s weights_s |rows diag(t^s) v| for every column v."""
+        total = np.zeros(columns.shape[1])
+        for start, squares in self._squares(rows, columns, len(weights)):
+            total += np.sqrt(squares, out=squares) @ weights[start : start + squares.shape[1]]
+        return total
+
+    def _squares(self, rows: Array, columns: Array, count: int) -> Iterator[tuple[int, Array]]:
+        """|rows diag(t^s) v|^2 by columns v and s, block after block."""
+        columns = columns.T
+        for start in range(0, count, _BLOCK):
+            block = self._block[:, : min(_BLOCK, count - start)]
+            squares = np.square((rows[0] * columns) @ block)
+            for row in rows[1:]:
+                squares += np.square((row * columns) @ block)
+            yield start, squares
+            columns = columns * self._leap[:, 0]
 
 
 def drift(a: Array, step_size: float, k: ArrayLike) -> Array:
