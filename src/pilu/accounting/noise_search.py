@@ -66,6 +66,7 @@ class NoiseSearch:
         self._epsilon, self._delta = epsilon, delta
         self._both, self._uses_series = both, series
         self._reverse_only = False
+        self.used_series = False
         self.steepness = math.inf  # how fast log delta falls with log noise, once known
 
     def log_noise(self, guess: float, floor: float) -> float:
@@ -94,6 +95,7 @@ class NoiseSearch:
         small = 0 < outputs * moments[3] < _NEARLY_GAUSSIAN < moments[0]
         if not (small and self._uses_series) or self._reverse_only:
             return None
+        self.used_series = True
         try:
             return nearly_gaussian_log_delta(*moments, outputs, self._epsilon, both=self._both)
         except ArithmeticError:

@@ -159,13 +159,14 @@ class Exact:
                 both=self.direction == "both",
                 series=series,
             )
-            noise = math.exp(search.log_noise(guess, math.log(floor)))
-            noise = target.raised(noise)  # exp(log(floor)) may be less
+            log_noise = search.log_noise(guess, math.log(floor))
+            noise = 0.0 if math.isinf(log_noise) else floor
+            if log_noise > math.log(floor):  # exp(log(floor)) need not be the floor
+                noise = math.exp(log_noise)
             answer, reached = self._checked(comparison, target, noise, search.steepness)
-            # A noise that is far too large was found by a series that does not hold.
             unused = math.log(target.delta) - reached
-            if answer.noise <= floor or unused <= _WIDE_OF_THE_MARK:
-                break
+            if answer.noise <= floor or unused <= _WIDE_OF_THE_MARK or not search.used_series:
+                break  # else the noise is far too large: it was found by a series that does not hold
         if answer.noise > floor and _LOOSE < unused / search.steepness < 1.0:
             # Where delta falls slowly the margin of the search is much noise: most is taken back.
             less = answer.noise * (1 - 0.95 * unused / search.steepness)

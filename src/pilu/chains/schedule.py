@@ -1,6 +1,6 @@
 """A chain is a list of (steps, noise) segments: learning first, then one for each request."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -21,11 +21,10 @@ class Schedule:
     """All steps since the start of learning, or since the last redraw."""
 
     segments: tuple[Segment, ...]
+    n_steps: int = field(init=False)
 
-    @property
-    def n_steps(self) -> int:
-        """Steps so far."""
-        return sum(segment.steps for segment in self.segments)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_steps", sum(segment.steps for segment in self.segments))
 
     def variances(self, step_size: float) -> NDArray[np.float64]:
         """Noise variance 2 eta sigma_k^2 of every step."""
