@@ -76,7 +76,9 @@ def test_a_signed_receipt_against_everything(fitted, tmp_path):
         "utility_recomputed",
     ]
     fitted("keygen --private other.key --public other.pub")
-    assert "is by the key in other.pub" in fitted("verify c.json --public-key other.pub", code=2)
+    assert "was made by the key in other.pub" in fitted(
+        "verify c.json --public-key other.pub", code=2
+    )
     fitted("unlearn store --subject p4 --receipt unsigned.json")
     assert "is not signed" in fitted("verify unsigned.json --public-key desk.pub", code=2)
     fitted("fit people.parquet --target y --subject person --out second")
@@ -110,7 +112,7 @@ def test_proofs_go_to_auditors(fitted, tmp_path):
     fitted(f"ledger store --since {head} --proof growth.json")
     fitted("ledger store --entry 1 --proof place.json")
     assert f"begins with the log of {head}" in fitted("verify growth.json")
-    assert "stands at place 1" in fitted("verify place.json")
+    assert "is at place 1" in fitted("verify place.json")
     record = json.loads((tmp_path / "place.json").read_text())
     (tmp_path / "place.json").write_text(json.dumps(record | {"place": 0}))
     assert "is not in the log" in fitted("verify place.json", code=2)
@@ -269,7 +271,7 @@ def test_what_is_quoted_is_what_is_done(fitted):
         ("unlearn store --subject p3 --receipt people.parquet", "must be a new file"),
         ("release store --out store/ledger.sqlite", "out must be outside of the store"),
         ("predict store --rows people.parquet --out people.parquet", "must be another file"),
-        ("fit people.parquet --target y --out other", "without names nobody can be forgotten"),
+        ("fit people.parquet --target y --out other", "without names no row can be forgotten"),
         ("unlearn store --subject p3 --epsilon -1", "epsilon must be a finite number > 0"),
         ("ledger store --since 5:xyz", "a head must"),
         ("ledger store --proof p.json", "give --since or --entry"),
@@ -368,7 +370,7 @@ def test_somebody_who_has_all_rows(run, tmp_path):
     )
     run("fit one.parquet --target y --subject person --out one")
     assert "must leave at least one row" in run("unlearn one --subject p0", code=2)
-    assert "all rows that are left are one person's" in run("quote one --all", code=2)
+    assert "all rows that are left are one subject's" in run("quote one --all", code=2)
     assert "learned 60 rows" in run("ledger one")
 
 

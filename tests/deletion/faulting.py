@@ -87,12 +87,13 @@ def afterwards(store):
     """Open the store as anybody would: who is left, how long the log is, what is in the folder."""
     with Desk.open(store) as desk:
         checks = check_store(desk.store)
-        moment = desk.store.read()
+        snapshot = desk.store.read()
+        live = snapshot.model.fitted_.source.live
         names = sorted(path.name for path in store.iterdir())
         return {
             "whole": checks["files_whole"],
-            "entries": len(moment.entries),
-            "gone": [int(k) for k, here in enumerate(moment.model.fitted_.source.live) if not here],
+            "entries": len(snapshot.log.entries),
+            "gone": [int(k) for k, here in enumerate(live) if not here],
             "names": names,
         }
 

@@ -28,7 +28,7 @@ def ledger(
     as_json: Json = False,
 ) -> None:
     """What was done, and whether the log has only grown since a noted head."""
-    from pilu.deletion.ledger import Ledger, check_is_store
+    from pilu.deletion.ledger import check_is_store, read_log
     from pilu.deletion.merkle import Head
     from pilu.deletion.proofs import proof_of_growth, proof_of_place
 
@@ -39,22 +39,14 @@ def ledger(
         check_output("proof", proof, store)
         if (since is None) == (entry is None):
             raise ValueError("proof must be of one thing: give --since or --entry.")
-    log = Ledger(store / "ledger.sqlite")
-    try:
-        with log.reading():
-            noted = None if since is None else Head.parse(since)
-            if noted is not None:
-                log.growth_from(noted)
-            entries, head = [found.record for found in log.entries()], str(log.head)
-            if proof is not None:
-                made = (
-                    proof_of_place(log, entry or 0)
-                    if noted is None
-                    else proof_of_growth(log, noted)
-                )
-                write_whole(proof, json.dumps(made, indent=1) + "\n")
-    finally:
-        log.close()
+    noted = None if since is None else Head.parse(since)
+    log = read_log(store / "ledger.sqlite")
+    if noted is not None:
+        log.growth_from(noted)
+    entries, head = [found.record for found in log.entries], str(log.head)
+    if proof is not None:
+        made = proof_of_place(log, entry or 0) if noted is None else proof_of_growth(log, noted)
+        write_whole(proof, json.dumps(made, indent=1) + "\n")
     lines = [(str(k), found["time"], entry_in_words(found)) for k, found in enumerate(entries)]
     checked = "" if since is None else "\nThe log has only grown since the noted head."
     written = "" if proof is None else f"\nProof: {proof}"
@@ -125,8 +117,8 @@ def _verified_release(record: dict[str, Any], folder: Path | None) -> dict[str, 
 
     if folder is None:
         return check_release(record, None)
-    with opened(folder) as desk, desk.log() as log:
-        return check_release(record, log.entries())
+    with opened(folder) as desk:
+        return check_release(record, desk.log())
 
 
 def _verified_receipt(

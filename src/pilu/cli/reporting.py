@@ -6,7 +6,6 @@ from pilu.certify.certificate import library_versions
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
 from pilu.deletion.file_sets import is_there
-from pilu.deletion.history import pending
 from pilu.deletion.rewriting import still_in_table
 from pilu.deletion.store import now
 from pilu.report.contents import Contents, Costs
@@ -20,12 +19,12 @@ _IN_WORDS = {"logistic": "logistic regression", "huber": "Huber regression"}
 def contents_of(desk: Desk, table: Path | None, people: int) -> Contents:
     """All that the page shows; without the table, all but the costs."""
     store = desk.store
-    moment = store.read()
-    state, chain = moment.state, moment.model.fitted_.chain
+    snapshot = store.read()
+    state, chain = snapshot.state, snapshot.model.fitted_.chain
     still, costs = None, None
     path = desk.table(table)
     if table is not None or is_there(path):  # one that is named must be there
-        still = len(still_in_table(moment, store.key, path))
+        still = len(still_in_table(snapshot, store.key, path))
         found = price_everybody(store, path, at_most=people)
         costs = Costs(
             found.noise,
@@ -43,7 +42,7 @@ def contents_of(desk: Desk, table: Path | None, people: int) -> Contents:
         model={
             "kind": _IN_WORDS.get(state["model"]["kind"], state["model"]["kind"]),
             "n_rows": state["n_rows"],
-            "rows_left": int(moment.model.fitted_.source.live.sum()),
+            "rows_left": int(snapshot.model.fitted_.source.live.sum()),
             "n_features": len(state["features"]),
             "n_outputs": int(chain.theta.shape[1]),
             "alpha": chain.problem.alpha,
@@ -54,9 +53,9 @@ def contents_of(desk: Desk, table: Path | None, people: int) -> Contents:
         },
         budget=(float(state["budget"][0]), float(state["budget"][1])),
         spent=tuple(state["model"]["spent"]["total"]),
-        entries=[record for _, record in moment.entries],
-        head=str(moment.head),
-        pending=pending(moment.entries),
+        entries=[entry.record for entry in snapshot.log.entries],
+        head=str(snapshot.log.head),
+        pending=snapshot.log.pending,
         still_in_table=still,
         costs=costs,
     )

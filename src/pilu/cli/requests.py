@@ -96,20 +96,18 @@ def fit(
     if threshold is not None and loss != "huber":
         raise ValueError(f"threshold must come with --loss huber, got --loss {loss}.")
     classify = classify or loss == "logistic"
-    with (
-        Desk.create(
-            out,
-            table,
-            Columns(tuple(target), id, subject, classify=classify, ignored=tuple(ignore or ())),
-            budget=Budget(budget_epsilon, budget_delta),
-            memory=None if memory is None else bytes_of(memory),
-            scheduler=scheduler,
-            loss=loss,
-            **{name: value for name, value in chosen.items() if value is not None},
-        ) as desk,
-        desk.log() as log,
-    ):
-        record = log.entries()[0].record
+    with Desk.create(
+        out,
+        table,
+        Columns(tuple(target), id, subject, classify=classify, ignored=tuple(ignore or ())),
+        budget=Budget(budget_epsilon, budget_delta),
+        memory=None if memory is None else bytes_of(memory),
+        scheduler=scheduler,
+        loss=loss,
+        **{name: value for name, value in chosen.items() if value is not None},
+    ) as desk:
+        log = desk.log()
+        record = log.entries[0].record
         say(
             {**record, "folder": str(out), "head": str(log.head)},
             f"{out}: learned {record['n_rows']:,} rows of {record['n_features']:,} features.\n"
@@ -292,8 +290,7 @@ def redraw(
 
 def _tell(desk: "Desk", found: Any, path: Path, as_json: bool) -> None:
     """Say what was done; if nobody can hear it, it is done all the same."""
-    with desk.log() as log:
-        head = str(log.head)
+    head = str(desk.log().head)
     done = (
         f"Forgot {len(found.rows)} row(s) by {found.method}: epsilon {up(found.epsilon)} at delta "
         f"{up(found.delta)}; together with earlier requests {up(found.total_epsilon)} at "

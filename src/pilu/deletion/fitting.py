@@ -1,4 +1,4 @@
-"""Fit a table of any size: one pass over the rows, and nothing of them is kept."""
+"""Fit a table of any size in one pass over its rows, none of which are kept."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -18,8 +18,8 @@ from pilu.deletion.gathering import (
     gathered_here,
 )
 from pilu.deletion.lazy_rows import encoder
+from pilu.deletion.model_records import KINDS, Model
 from pilu.deletion.names import Names
-from pilu.deletion.snapshot import KINDS, Model
 from pilu.deletion.tables import Columns, Table
 from pilu.deletion.targets import sorted_classes
 from pilu.estimators.outputs import LangevinClassification, LangevinRegression
@@ -35,11 +35,11 @@ Encode = Callable[[NDArray[Any]], NDArray[np.float64]]  # of targets
 
 
 class FittedTable(NamedTuple):
-    """What is made of a table."""
+    """A model fitted on a table, the hashed names of its rows, and the size of each class."""
 
     model: Model
     names: Names
-    class_counts: list[int] | None  # rows of every class
+    class_counts: list[int] | None  # rows of each class
 
 
 def fit_table(
@@ -52,9 +52,9 @@ def fit_table(
     memory: int | None = None,
     **parameters: Any,
 ) -> FittedTable:
-    """Learn from a table in one pass, within so many bytes of memory, or by a dask cluster.
+    """Learn from a table in one pass, within `memory` bytes, or on a dask cluster.
 
-    For other losses than ridge the rows stay in memory while it learns.
+    For other losses than ridge, the rows stay in memory during learning.
     """
     model = _model(loss, columns.classify, parameters)
     if table.n_rows < 2:
@@ -74,7 +74,7 @@ def fit_table(
         if len(model.classes_) == n:
             raise ValueError(
                 f"{table.path}: the target must have fewer classes than there are rows, got {n:,}, "
-                "one for each. For numbers leave out --classify; --loss huber takes them too."
+                "one for each. For numbers, leave out --classify; --loss huber takes them too."
             )
     encode = encoder(model, table.path)
     d = encode(table.take(np.array([0], dtype=np.intp)).y).shape[1]
@@ -143,7 +143,7 @@ def _in_one_pass(
         if n < p:
             raise ValueError(
                 f"scheduler must be left out for fewer rows than columns, got {n:,} rows of {p:,}: "
-                "they are learned from as they are, in one process."
+                "such a table is fitted from its rows, in one process."
             )
         check_room(p)
         statistics = gathered_by_cluster(
@@ -189,24 +189,24 @@ def _check_unique(table: Table, names: Names) -> None:
     if place is not None:
         (name,) = table.take(np.array([place], dtype=np.intp)).ids or ("",)
         raise ValueError(
-            f"{table.path}: ids must be unique, got {name!r} more than once. Name a person with "
-            "several rows by a subject column."
+            f"{table.path}: ids must be unique, got {name!r} more than once. For a person "
+            "with several rows, give a subject column."
         )
 
 
 def _step_size(model: Model, largest: float) -> float:
-    """The estimator's, and for "auto" at most nine hundredths less.
+    """The estimator's step size; for "auto", rounded down to an eighth of an octave (9 % at most).
 
-    1/L with all its digits would tell, beside the statistics that are left, who was taken out.
+    All digits of 1/L, together with the statistics that are left, would reveal the removed rows.
     """
-    found = model._resolve_step_size(largest)
+    step_size = model._resolve_step_size(largest)
     if not isinstance(model.step_size, str):
-        return found
-    return float(2.0 ** (math.floor(8 * math.log2(found)) / 8))
+        return step_size
+    return float(2.0 ** (math.floor(8 * math.log2(step_size)) / 8))
 
 
 class ReadElsewhere:
-    """Stands for an array whose rows never come through a `RowSource`."""
+    """Stands in for an array whose rows are never read through a `RowSource`."""
 
     def __init__(self, *shape: int) -> None:
         self.shape = shape

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.chains.chain import Problem
+from pilu.deletion.model_records import Model
 from pilu.deletion.names import hashes_of
-from pilu.deletion.snapshot import Model
-from pilu.deletion.store import Moment
+from pilu.deletion.store import Snapshot
 from pilu.deletion.table import rows_in_a_batch
 from pilu.deletion.tables import Batch, Table, open_table
 from pilu.deletion.targets import encoded_targets
@@ -98,10 +98,10 @@ class Places:
     A row is looked for where it should be, and by its id in all of the table if it is not there.
     """
 
-    def __init__(self, table: Table, moment: Moment, key: bytes) -> None:
+    def __init__(self, table: Table, snapshot: Snapshot, key: bytes) -> None:
         self._table, self._key = table, key
-        self._live = moment.model.fitted_.source.live
-        self._ids = moment.names.hashes.get("id")
+        self._live = snapshot.model.fitted_.source.live
+        self._ids = snapshot.names.hashes.get("id")
         n_left = int(self._live.sum())
         self._expected: Positions | None = None
         if table.n_rows == self.n_rows:
@@ -161,14 +161,14 @@ class _Part:
         return self._rows.at(where)[self._part]
 
 
-def with_rows(moment: Moment, table: str | Path | None, key: bytes, rows: Positions) -> Model:
-    """The model of a moment, reading its rows from the user's table; `rows` are read at once."""
-    found, model = table_of(moment, table), moment.model
+def with_rows(snapshot: Snapshot, table: str | Path | None, key: bytes, rows: Positions) -> Model:
+    """The model of a snapshot, reading its rows from the user's table; `rows` are read at once."""
+    found, model = table_of(snapshot, table), snapshot.model
     lazy = LazyRows(
         found,
-        Places(found, moment, key),
+        Places(found, snapshot, key),
         encoder(model, found.path),
-        model._theta.shape[1],
+        model.fitted_.chain.theta.shape[1],
     )
     kept = model.fitted_.source
     if isinstance(model.fitted_.chain.problem, SmoothProblem):
@@ -211,9 +211,9 @@ def recollected(problem: Problem) -> Problem:
     return RidgeProblem.collected(source, problem.alpha, problem.n_outputs, source.features)
 
 
-def table_of(moment: Moment, table: str | Path | None) -> Table:
+def table_of(snapshot: Snapshot, table: str | Path | None) -> Table:
     """The table that a store was fitted on, where it is now."""
-    found = open_table(table or moment.state["table"], moment.columns)
-    if list(found.features) != moment.state["features"]:
+    found = open_table(table or snapshot.state["table"], snapshot.columns)
+    if list(found.features) != snapshot.state["features"]:
         raise ValueError(f"{found.path} must have the columns of the fit, got others.")
     return found

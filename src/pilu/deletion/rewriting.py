@@ -14,27 +14,26 @@ from pilu._extras import need
 from pilu.deletion.arrays import sync_folder
 from pilu.deletion.arrow_tables import as_text
 from pilu.deletion.file_sets import files_of, is_pattern, root_of
-from pilu.deletion.history import forgotten
 from pilu.deletion.lazy_rows import table_of
 from pilu.deletion.names import hash_of
-from pilu.deletion.store import Moment
+from pilu.deletion.store import Snapshot
 
 __all__ = ["rewrite_without_forgotten", "still_in_table"]
 
 Places = NDArray[np.intp]
 
 
-def still_in_table(moment: Moment, key: bytes, table: str | Path | None = None) -> Places:
+def still_in_table(snapshot: Snapshot, key: bytes, table: str | Path | None = None) -> Places:
     """Places of the rows in the table whose subject was forgotten."""
-    gone = forgotten(moment.entries)
+    gone = snapshot.log.forgotten
     found: list[int] = []
-    for places, ids, subjects in table_of(moment, table).names():
+    for places, ids, subjects in table_of(snapshot, table).names():
         named = zip(places.tolist(), subjects or ids or (), strict=True)
         found += [place for place, name in named if hash_of(name, key) in gone]
     return np.array(found, dtype=np.intp)
 
 
-def rewrite_without_forgotten(moment: Moment, key: bytes, table: Path, out: Path) -> int:
+def rewrite_without_forgotten(snapshot: Snapshot, key: bytes, table: Path, out: Path) -> int:
     """Write the table without forgotten people; the number of rows left.
 
     It gets its name when it is whole, and was read again: the very rows are gone, and no others. It
@@ -53,7 +52,7 @@ def rewrite_without_forgotten(moment: Moment, key: bytes, table: Path, out: Path
         for file in files:
             name = names[file].resolve()
             parts[name] = name.with_name(f".{name.name}.part{name.suffix}")
-            n_left += _rewrite(moment, key, file, parts[name])
+            n_left += _rewrite(snapshot, key, file, parts[name])
         for name, part in parts.items():
             os.replace(part, name)
     finally:
@@ -64,19 +63,19 @@ def rewrite_without_forgotten(moment: Moment, key: bytes, table: Path, out: Path
     return n_left
 
 
-def _rewrite(moment: Moment, key: bytes, table: Path, part: Path) -> int:
+def _rewrite(snapshot: Snapshot, key: bytes, table: Path, part: Path) -> int:
     writers: dict[str, Callable[[Path, Places, Path], None]] = {
         ".parquet": _parquet,
         ".csv": _csv,
         ".npy": _npy,
         ".npz": _npz,
     }
-    drop = still_in_table(moment, key, table)
+    drop = still_in_table(snapshot, key, table)
     writers[table.suffix.lower()](table, drop, part)
     shutil.copymode(table, part)
-    n_left = table_of(moment, part).n_rows
-    if n_left != table_of(moment, table).n_rows - len(drop) or len(
-        still_in_table(moment, key, part)
+    n_left = table_of(snapshot, part).n_rows
+    if n_left != table_of(snapshot, table).n_rows - len(drop) or len(
+        still_in_table(snapshot, key, part)
     ):
         raise ValueError(
             f"{table} could not be written without the rows: read again, it had {n_left} rows, or "

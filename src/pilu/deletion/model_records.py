@@ -1,8 +1,8 @@
 """A fitted estimator as plain numbers and arrays, and back: what a store keeps of it.
 
-Kept are statistics and eigenbasis (of ridge), parameters, keyed digests of the rows that are left,
-the schedule, the running total and the seed of auxiliary runs, which every request replaces. Rows,
-names, seeds of the chain's noise, evidence and the auxiliary runs themselves are not.
+It keeps the statistics and eigenbasis of ridge, the parameters, keyed digests of the rows that are
+left, the schedule, the running total, and the seed of the auxiliary runs, which every request
+replaces. It keeps no rows, names, seeds of the chain's noise, evidence or auxiliary runs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,12 +28,12 @@ from pilu.losses.problem import SmoothProblem
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectrum import Spectrum
 
-__all__ = ["KINDS", "Model", "arrays_of", "loss_of", "record_of", "restored"]
+__all__ = ["KINDS", "Model", "arrays_of", "loss_of", "record_of", "restore_model"]
 
 Model = LangevinRidge | LangevinRidgeClassifier | LangevinLogistic | LangevinHuber
 Arrays = Mapping[str, NDArray[Any]]
 
-_PER_OCTAVE = 4  # for errors: forty deletions or so until the rows are summed anew
+_PER_OCTAVE = 4  # grid of errors: about forty deletions until the rows are summed again
 
 KINDS: dict[str, type[Model]] = {
     "regression": LangevinRidge,
@@ -44,7 +44,7 @@ KINDS: dict[str, type[Model]] = {
 
 
 def arrays_of(model: Model) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Arrays by name, the new eigenbasis last: the others can be on their way to the disk then."""
+    """Arrays by name. The eigenbasis comes last: the others are written while it is computed."""
     fitted = model.fitted_
     chain, problem, source = fitted.chain, fitted.chain.problem, fitted.source
     if isinstance(problem, RidgeProblem):
@@ -64,7 +64,7 @@ def arrays_of(model: Model) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def record_of(model: Model) -> dict[str, Any]:
-    """All else of a model that outlives the process, as plain numbers."""
+    """Everything else that a store keeps of a model, as plain numbers."""
     fitted = model.fitted_
     chain, problem = fitted.chain, fitted.chain.problem
     kind = next(name for name, kind in KINDS.items() if type(model) is kind)
@@ -87,7 +87,7 @@ def record_of(model: Model) -> dict[str, Any]:
 
 
 def loss_of(problem: Problem) -> dict[str, Any]:
-    """The loss as it stands in the log."""
+    """The loss, as the log describes it."""
     if isinstance(problem, SmoothProblem):
         return problem.loss.describe()
     return {"name": "squared"}
@@ -99,22 +99,24 @@ def _record_of_problem(problem: Problem) -> dict[str, Any]:
     if not isinstance(problem, RidgeProblem):
         raise ValueError("batch_size must be None for a store, got mini-batches.")
     statistics, spectrum = problem.statistics, problem.spectrum
-    told = None
+    summary = None
     if statistics is not None:
-        told = {
+        summary = {
             "target_energy": statistics.target_energy,
-            # More error is the safe side; all its digits would tell the norm of the rows taken out.
+            # Rounded up, which is safe: all digits would reveal the norm of the removed rows.
             "error": up_to_grid(statistics.error, _PER_OCTAVE) if statistics.error else 0.0,
         }
     return {
         "spectrum_seconds": spectrum.seconds,
         "target_norm": spectrum.target_norm,
-        "statistics": told,
+        "statistics": summary,
     }
 
 
-def restored(record: Mapping[str, Any], arrays: Arrays, key: bytes, *, latest: str | None) -> Model:
-    """The model of a snapshot, without its rows; `latest` is the hash of its last certificate."""
+def restore_model(
+    record: Mapping[str, Any], arrays: Arrays, key: bytes, *, latest: str | None
+) -> Model:
+    """The model, without its rows; `latest` is the hash of its last certificate."""
     try:
         return _restored(record, arrays, key, latest)
     except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -166,13 +168,15 @@ def _restored(record: Mapping[str, Any], arrays: Arrays, key: bytes, latest: str
 
 
 def _restored_runs(model: Model, record: Mapping[str, Any]) -> AuxiliaryRuns | None:
-    """The same for every command, until a row is forgotten."""
-    runs, seed = model._auxiliary(), record["auxiliary_seed"]
-    return None if runs is None else runs._replace(seed=tuple(int(part) for part in seed))
+    """The same seed for every command, until a row is forgotten."""
+    if isinstance(model, LangevinLogistic | LangevinHuber):
+        seed = tuple(int(part) for part in record["auxiliary_seed"])
+        return AuxiliaryRuns(int(model.n_auxiliary_runs), seed)
+    return None
 
 
 def _restored_ridge(record: Mapping[str, Any], arrays: Arrays, source: RowSource) -> RidgeProblem:
-    told = record["statistics"]
+    summary = record["statistics"]
     spectrum = Spectrum(
         arrays["eigenvalues"],
         arrays["basis"],
@@ -182,8 +186,7 @@ def _restored_ridge(record: Mapping[str, Any], arrays: Arrays, source: RowSource
         float(record["target_norm"]),
     )
     statistics = None
-    if told is not None:
-        statistics = Statistics(
-            arrays["gram"], arrays["cross"], float(told["target_energy"]), float(told["error"])
-        )
+    if summary is not None:
+        energy, error = float(summary["target_energy"]), float(summary["error"])
+        statistics = Statistics(arrays["gram"], arrays["cross"], energy, error)
     return RidgeProblem.known(source, float(record["alpha"]), statistics, spectrum)
