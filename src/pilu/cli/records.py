@@ -1,6 +1,7 @@
 """Commands that read, check and hand out."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +29,7 @@ def ledger(
     as_json: Json = False,
 ) -> None:
     """What was done, and whether the log has only grown since a noted head."""
-    from pilu.deletion.ledger import check_is_store, read_log
+    from pilu.deletion.ledger import Ledger, check_is_store
     from pilu.deletion.merkle import Head
     from pilu.deletion.proofs import proof_of_growth, proof_of_place
 
@@ -40,7 +41,8 @@ def ledger(
         if (since is None) == (entry is None):
             raise ValueError("proof must be of one thing: give --since or --entry.")
     noted = None if since is None else Head.parse(since)
-    log = read_log(store / "ledger.sqlite")
+    with closing(Ledger(store / "ledger.sqlite")) as opened_ledger, opened_ledger.reading():
+        log = opened_ledger.log
     if noted is not None:
         log.growth_from(noted)
     entries, head = [found.record for found in log.entries], str(log.head)

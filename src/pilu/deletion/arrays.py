@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _FOLDER = re.compile(r"arrays-(\d+)")
-_THREADS = 4  # a file each
+_THREADS = 4  # a file each: hashing and writing release the interpreter lock
 
 
 def write_arrays(
@@ -42,7 +42,7 @@ def write_arrays(
         shutil.rmtree(folder)  # of a killed process
     try:
         folder.mkdir()
-        with _pool() as pool:
+        with ThreadPoolExecutor(_THREADS) as pool:
             written = {
                 name: pool.submit(_write, folder / f"{name}.npy", array) for name, array in arrays
             }
@@ -59,7 +59,7 @@ def write_arrays(
 
 def read_arrays(store: Path, generation: int, hashes: Mapping[str, str]) -> dict[str, NDArray[Any]]:
     """Read a generation; a file that does not have its hash is refused."""
-    with _pool() as pool:
+    with ThreadPoolExecutor(_THREADS) as pool:
         paths = [_folder(store, generation) / f"{name}.npy" for name in hashes]
         contents = list(pool.map(_read, paths, hashes.values()))
     # By one thread: Python 3.11 cannot parse the headers of two files at once (gh-106905).
@@ -147,11 +147,6 @@ def _sha256(parts: Iterable[Any]) -> str:
     for part in parts:
         digest.update(part)
     return digest.hexdigest()
-
-
-def _pool() -> ThreadPoolExecutor:
-    # Hashing, writing and waiting for the disk release the interpreter lock.
-    return ThreadPoolExecutor(_THREADS)
 
 
 def _folder(store: Path, generation: int) -> Path:

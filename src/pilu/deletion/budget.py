@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pilu._checks import check_probability, check_real
 from pilu._digits import down, up
 from pilu.certify.certificate import Certificate
 
-__all__ = ["Budget", "is_within", "left_of", "refusal"]
+__all__ = ["Budget", "left_of", "over_budget"]
 
 _DELTAS = 20  # the default budget, in units of delta = 1/n
 
@@ -43,21 +42,11 @@ def left_of(state: Mapping[str, Any]) -> tuple[float, float]:
     return max(epsilon - spent[0], 0.0), max(delta - spent[1], 0.0)
 
 
-def is_within(certificate: Certificate, state: Mapping[str, Any]) -> bool:
-    """Whether the total of a certificate stays within a store's budget."""
-    epsilon, delta = state["budget"]
-    return bool(certificate.total_epsilon <= epsilon and certificate.total_delta <= delta)
-
-
-def refusal(store: Path, certificate: Certificate, state: Mapping[str, Any]) -> str:
-    """Why a certificate is refused, and what to do."""
+def over_budget(certificate: Certificate, state: Mapping[str, Any]) -> str:
+    """What of a certificate's total exceeds a store's budget; empty if nothing does."""
     totals = (certificate.total_epsilon, certificate.total_delta)
-    past = [
+    return " and ".join(
         f"{name} = {up(total)}, past the budget of {down(limit)}"
         for name, total, limit in zip(("epsilon", "delta"), totals, state["budget"], strict=True)
-        if total > limit
-    ]
-    return (
-        f"the total would be {' and '.join(past)}. Nothing was changed. Run `pilu redraw {store}` "
-        "first, or pass --redraw-if-needed."
+        if not total <= limit
     )

@@ -6,7 +6,7 @@ Each returns named booleans that say what was checked; a mismatch raises and nam
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,17 +66,12 @@ def check_store(
 class _History:
     """What the entries of a log lead to, one certificate after the other."""
 
-    learning: tuple[tuple[int, float], ...]
     parameters: str  # their hash
-    schedule: tuple[tuple[int, float], ...] = ()
+    learning: tuple[tuple[int, float], ...]
+    schedule: tuple[tuple[int, float], ...]
     total: tuple[float, float] = (0.0, 0.0)
     issued: list[str] = field(default_factory=list)  # since the last redraw
     forgotten: set[int] = field(default_factory=set)
-
-    @classmethod
-    def after_fit(cls, record: Any) -> Self:
-        learning = tuple((int(steps), float(noise)) for steps, noise in record["learning"])
-        return cls(learning, record["parameters_sha256"], learning)
 
     def add(self, certificate: Certificate) -> bool:
         """Add a certificate; False if it does not follow from what was before it."""
@@ -84,8 +79,7 @@ class _History:
         if is_redraw:
             self.issued, self.total, self.schedule = [], (0.0, 0.0), self.learning
         else:
-            segment = (certificate.n_unlearn_steps, certificate.noise)
-            self.schedule = (*self.schedule, segment)
+            self.schedule += ((certificate.n_unlearn_steps, certificate.noise),)
         both = self.total[0] + certificate.epsilon
         follows = (
             tuple(certificate.conditional_on) == tuple(self.issued)
@@ -112,10 +106,10 @@ def _check_history(store: Store, snapshot: Snapshot) -> None:
     require(first["kind"] == "fit", "the log does not begin with a fit")
     ours = all(entry.record["store"] == state["store"] for entry in entries)
     require(ours, "an entry of the log is another store's")
-    history = _History.after_fit(first)
+    learning = tuple((int(steps), float(noise)) for steps, noise in first["learning"])
+    history = _History(first["parameters_sha256"], learning, learning)
     for entry in entries:
-        place, record = entry
-        certificate = entry.certificate
+        (place, record), certificate = entry, entry.certificate
         if certificate is None:
             known = record["kind"] in ("fit", "request", "release")
             require(known, f"entry {place} is of an unknown kind")

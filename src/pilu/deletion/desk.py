@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pilu.certify.certificate import Certificate, hash_of_parameters
 from pilu.certify.coarse import CoarseExact, CoarseTheorem, coarse_accountant
-from pilu.deletion.budget import Budget, is_within, left_of, refusal
+from pilu.deletion.budget import Budget, left_of, over_budget
 from pilu.deletion.fitting import fit_table
 from pilu.deletion.lazy_rows import recollected, with_rows
 from pilu.deletion.log import Entry, Log
@@ -240,9 +240,13 @@ class Desk:
             certificate = model.unlearn(
                 requested, method=method, accountant=_accountant(model), **options
             )
-            if not is_within(certificate, snapshot.state):
+            excess = over_budget(certificate, snapshot.state)
+            if excess:
                 if not redraw_if_needed:
-                    raise BudgetSpent(refusal(self.folder, certificate, snapshot.state))
+                    raise BudgetSpent(
+                        f"the total would be {excess}. Nothing was changed. Run "
+                        f"`pilu redraw {self.folder}` first, or pass --redraw-if-needed."
+                    )
                 model.fitted_ = before
                 certificate = model.unlearn(requested, method="redraw", **options)
             if recollect:

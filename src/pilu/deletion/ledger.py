@@ -18,7 +18,7 @@ from pilu.deletion import merkle
 from pilu.deletion.log import Entry, Log, canonical
 from pilu.exceptions import LedgerMismatch, StoreDamaged
 
-__all__ = ["Ledger", "check_is_store", "read_log"]
+__all__ = ["Ledger", "check_is_store"]
 
 _SCHEMA = """
 CREATE TABLE entries (place INTEGER PRIMARY KEY, body BLOB NOT NULL);
@@ -206,16 +206,6 @@ class Ledger:
         if answer != "ok":
             reason = " ".join(str(answer).split())
             raise StoreDamaged(f"{self.path} is damaged: {reason}. Restore it from a backup.")
-
-
-def read_log(path: Path) -> Log:
-    """The log of a ledger, without the store around it."""
-    ledger = Ledger(path)
-    try:
-        with ledger.reading():
-            return ledger.log
-    finally:
-        ledger.close()
 
 
 def check_is_store(folder: Path) -> None:

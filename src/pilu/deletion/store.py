@@ -41,6 +41,7 @@ from pilu.exceptions import DoneWithTrouble, PiluError, StoreDamaged
 __all__ = ["FORMAT", "Change", "Snapshot", "Store", "check_is_free", "now"]
 
 FORMAT = "pilu.store/2"  # docs/desk.md, "Formats", says when the number rises
+_READABLE = (FORMAT,)  # a change brings a store to FORMAT
 _NAMES = "names_"  # prefix of the arrays that hold hashed names
 
 
@@ -56,14 +57,8 @@ class Snapshot:
     @property
     def columns(self) -> Columns:
         """What the columns of the table mean."""
-        columns = self.state["columns"]
-        return Columns(
-            tuple(columns["target"]),
-            columns["id"],
-            columns["subject"],
-            tuple(self.state["features"]),
-            columns["classify"],
-        )
+        columns = {**self.state["columns"], "features": tuple(self.state["features"])}
+        return Columns(tuple(columns.pop("target")), **columns)
 
 
 class Store:
@@ -87,7 +82,6 @@ class Store:
         check_is_free(folder)
         state = {
             **state,
-            "format": FORMAT,
             "store": secrets.token_hex(16),
             "key_check": _key_check(key),
             "generation": -1,
@@ -96,13 +90,12 @@ class Store:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with _building(folder) as part:
                 write_new(part / "key", key)
-                ledger = Ledger.create(part / "ledger.sqlite")
-                try:
-                    with ledger.writing():
-                        blank = Snapshot(state, model, names, ledger.log)
-                        Change(part, ledger, blank).save(model, names, entry)
-                finally:
-                    ledger.close()
+                with (
+                    contextlib.closing(Ledger.create(part / "ledger.sqlite")) as ledger,
+                    ledger.writing(),
+                ):
+                    blank = Snapshot(state, model, names, ledger.log)
+                    Change(part, ledger, blank).save(model, names, entry)
         except OSError as error:
             raise StoreDamaged(f"{folder} cannot be written: {error.strerror}.") from None
         return cls.open(folder)
@@ -196,10 +189,10 @@ class Store:
 
     def _checked_state(self) -> dict[str, Any]:
         state = self.ledger.state
-        if state.get("format") != FORMAT:
+        if state.get("format") not in _READABLE:
             raise StoreDamaged(
-                f"{self.folder} must be of the format {FORMAT}, got {state.get('format')!r}: it "
-                "was written by another version of pilu. Use that version."
+                f"{self.folder} must be of the format {' or '.join(_READABLE)}, got "
+                f"{state.get('format')!r}. Open it with the version of pilu that wrote it."
             )
         if state.get("key_check") != _key_check(self.key):
             raise StoreDamaged(
@@ -237,6 +230,7 @@ class Change:
         state = {
             **self.snapshot.state,
             **settings,
+            "format": FORMAT,
             "generation": generation,
             "arrays": write_arrays(self._folder, generation, chain(hashes, arrays_of(model))),
             "model": record_of(model),
