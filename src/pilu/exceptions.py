@@ -1,23 +1,26 @@
-"""Errors that say in which state something is; wrong arguments are a ``ValueError``.
+"""Every error that pilu raises on purpose; anything else that escapes is a bug.
 
-WrongArgument             an argument is out of its range: a ValueError that knows which one
 PiluError
-|-- AlreadyForgotten      the row is gone from the model; nothing was changed
-|-- RowsNotAttached       the model was loaded without its rows; `attach` gives them back
+|-- WrongInput            an argument, an option or a file is not what it must be (a ValueError)
+|   `-- WrongArgument     an argument is out of its range; the error knows the argument's name
+|-- BeyondPrecision       double precision cannot certify this (an ArithmeticError)
+|-- AlreadyForgotten      the row was forgotten before; nothing was changed
+|-- RowsNotAttached       the model was loaded without its rows; pass them to `attach`
 |-- RowsChanged           rows differ from those the model was fitted on
 |-- NoiseBelowPrecision   the noise would be lost in the rounding of the parameters
-|-- CertificateMismatch   a certificate disagrees with itself or with the model
-|-- LedgerMismatch        a log, a head or a proof disagrees with what was noted
-|-- BudgetSpent           a request would go past a store's budget; nothing was changed
-|-- DoneWithTrouble       a change is done, and something after it failed
-|-- StoreDamaged          a file of a store cannot be read or written; the message says which
-|-- ClusterLost           a dask scheduler or its workers went away; nothing was changed
-|-- DatasetUnavailable    a file could not be had; the message says what to run
-`-- MissingExtra          an optional dependency is not installed (an ImportError too)
+|-- CertificateMismatch   a certificate contradicts itself or the model
+|-- LedgerMismatch        a log, a head or a proof contradicts an earlier record
+|-- BudgetSpent           a request would exceed a store's budget; nothing was changed
+|-- DoneWithTrouble       the change was made, but something failed afterwards
+|-- StoreDamaged          a file of a store cannot be read or written; the message names it
+|-- ClusterLost           the connection to a dask scheduler or its workers was lost
+|-- DatasetUnavailable    a file could not be obtained; the message says what to run
+`-- MissingExtra          an optional dependency is not installed (an ImportError)
 """
 
 __all__ = [
     "AlreadyForgotten",
+    "BeyondPrecision",
     "BudgetSpent",
     "CertificateMismatch",
     "ClusterLost",
@@ -31,10 +34,19 @@ __all__ = [
     "RowsNotAttached",
     "StoreDamaged",
     "WrongArgument",
+    "WrongInput",
 ]
 
 
-class WrongArgument(ValueError):
+class PiluError(Exception):
+    """Base of all errors that pilu raises on purpose."""
+
+
+class WrongInput(PiluError, ValueError):
+    """An argument, an option or a file is not what it must be; the message says what to change."""
+
+
+class WrongArgument(WrongInput):
     """An argument is out of its range: ``<name> must be <range>, got <name>=<value>. <remedy>``."""
 
     def __init__(self, name: str, allowed: str, value: object, remedy: str = "") -> None:
@@ -45,25 +57,25 @@ class WrongArgument(ValueError):
         return self.under(self.name)
 
     def under(self, name: str) -> str:
-        """The message with the argument under another name, as a command line's option."""
+        """The message with another name for the argument, such as a command-line option."""
         text = f"{name} must be {self.allowed}, got {name}={self.value!r}."
         return f"{text} {self.remedy}" if self.remedy else text
 
 
-class PiluError(Exception):
-    """Base of pilu's own errors."""
+class BeyondPrecision(PiluError, ArithmeticError):
+    """Double precision cannot certify this; the message says what to change."""
 
 
 class AlreadyForgotten(PiluError):
-    """A requested row has been forgotten before."""
+    """A requested row was forgotten before."""
 
 
 class RowsNotAttached(PiluError):
-    """The model does not hold its training rows, and the call needs them."""
+    """The call needs the training rows, and the model does not hold them."""
 
 
 class RowsChanged(PiluError):
-    """Rows handed to the model are not those that it was fitted on."""
+    """Rows passed to the model are not those that it was fitted on."""
 
 
 class NoiseBelowPrecision(PiluError):
@@ -71,19 +83,19 @@ class NoiseBelowPrecision(PiluError):
 
 
 class CertificateMismatch(PiluError):
-    """A certificate's numbers, hashes or parameters disagree."""
+    """A certificate's numbers, hashes or parameters contradict each other."""
 
 
 class LedgerMismatch(PiluError):
-    """A log, a head or a proof disagrees with what was noted before."""
+    """A log, a head or a proof contradicts an earlier record."""
 
 
 class BudgetSpent(PiluError):
-    """A request would go past what a store may spend; the message says how to redraw."""
+    """A request would exceed a store's budget; the message says how to redraw."""
 
 
 class DoneWithTrouble(PiluError):
-    """A change of a store is done, and something after it failed; the message says what."""
+    """A store was changed, but something failed afterwards; the message says what."""
 
 
 class StoreDamaged(PiluError):
@@ -91,11 +103,11 @@ class StoreDamaged(PiluError):
 
 
 class ClusterLost(PiluError):
-    """A dask scheduler, or all of its workers, went away in the middle of a computation."""
+    """The connection to a dask scheduler, or to all of its workers, was lost."""
 
 
 class DatasetUnavailable(PiluError):
-    """A file could not be had; the message says what to run."""
+    """A file could not be obtained; the message says what to run."""
 
 
 class MissingExtra(PiluError, ImportError):

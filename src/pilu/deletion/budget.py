@@ -25,9 +25,9 @@ class Budget:
     delta: float | None = None
 
     def __post_init__(self) -> None:
-        check_real("budget epsilon", self.epsilon, above=0.0)
+        check_real("budget_epsilon", self.epsilon, above=0.0)
         if self.delta is not None:
-            check_probability("budget delta", self.delta)
+            check_probability("budget_delta", self.delta)
 
     def limits(self, n_rows: int) -> list[float]:
         """epsilon and delta for a table of n rows."""

@@ -26,7 +26,7 @@ from pilu.deletion.merkle import Head
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.store import Snapshot, Store
 from pilu.deletion.targets import encoded_targets
-from pilu.exceptions import CertificateMismatch, LedgerMismatch, StoreDamaged
+from pilu.exceptions import CertificateMismatch, LedgerMismatch, StoreDamaged, WrongInput
 from pilu.losses.problem import SmoothProblem
 from pilu.ridge.law import RidgeLaw
 from pilu.ridge.problem import RidgeProblem
@@ -280,7 +280,7 @@ def _law_and_request(
     table, model = table_of(snapshot, path), snapshot.model
     source, chain = model.fitted_.source, model.fitted_.chain
     if table.n_rows != source.n_rows:
-        raise ValueError(
+        raise WrongInput(
             f"{table.path} must have all {source.n_rows} rows of the fit, those forgotten "
             f"included, got {table.n_rows}."
         )

@@ -18,6 +18,7 @@ from pilu.deletion.lazy_rows import table_of, with_rows
 from pilu.deletion.names import hash_of
 from pilu.deletion.store import Snapshot, Store
 from pilu.deletion.table import rows_in_a_batch
+from pilu.exceptions import WrongInput
 from pilu.ridge.law import RidgeLaw
 
 __all__ = ["Prices", "price_everybody"]
@@ -54,7 +55,7 @@ def price_everybody(
     subjects = _subjects(snapshot, store.key, table)
     n_subjects = len(subjects)
     if not subjects:
-        raise ValueError("table must have subjects of the fit, got none of their names.")
+        raise WrongInput("table must have subjects of the fit, got none of their names.")
     if at_most is not None and at_most < n_subjects:
         chosen = np.random.default_rng().choice(n_subjects, at_most, replace=False)
         subjects = [subjects[k] for k in sorted(chosen.tolist())]
@@ -63,7 +64,7 @@ def price_everybody(
     source, law = model.fitted_.source, model.fitted_.law
     sizes = np.array([len(rows) for _, rows in subjects], dtype=np.intp)
     if sizes.max() == source.live.sum():
-        raise ValueError(
+        raise WrongInput(
             "there must be at least two subjects: all rows that are left are one subject's."
         )
 

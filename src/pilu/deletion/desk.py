@@ -24,7 +24,7 @@ from pilu.deletion.store import Snapshot, Store, check_is_free
 from pilu.deletion.tables import Columns, open_table
 from pilu.estimators.outputs import LangevinClassification, check_classes_survive
 from pilu.estimators.quote import Quote
-from pilu.exceptions import AlreadyForgotten, BudgetSpent
+from pilu.exceptions import AlreadyForgotten, BudgetSpent, WrongInput
 
 __all__ = ["Desk"]
 
@@ -57,7 +57,7 @@ class Desk:
         of a dask scheduler. `memory` is a number of bytes for a fit in this process.
         """
         if columns.subject is None and columns.id is None:
-            raise ValueError(
+            raise WrongInput(
                 "a subject or an id column must be given: without names no row can be forgotten."
             )
         # An absolute path: workers of a cluster may run in other folders.
@@ -225,7 +225,7 @@ class Desk:
     ) -> Certificate:
         """Forget the subjects that `choose` finds in the store, within one transaction."""
         if "accountant" in options:
-            raise ValueError("accountant must be left out: a store uses a coarse one of its own.")
+            raise WrongInput("accountant must be left out: a store uses a coarse one of its own.")
         with self.store.changing() as change:
             snapshot = change.snapshot
             subjects = choose(snapshot)
@@ -270,7 +270,7 @@ class Desk:
             raise AlreadyForgotten(
                 f"subject {subject!r} has already been forgotten; nothing was changed."
             )
-        raise ValueError(f"subject must be in the table that was fitted, got unknown {subject!r}.")
+        raise WrongInput(f"subject must be in the table that was fitted, got unknown {subject!r}.")
 
 
 def _together(groups: Sequence[Positions]) -> Positions:
@@ -278,7 +278,7 @@ def _together(groups: Sequence[Positions]) -> Positions:
 
 
 def _accountant(model: Model) -> CoarseExact | CoarseTheorem:
-    # The log keeps the answers for ever, so they have few digits.
+    # The log keeps the answers forever, so they have few digits.
     return coarse_accountant(model.fitted_.law)
 
 

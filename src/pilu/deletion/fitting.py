@@ -25,6 +25,7 @@ from pilu.deletion.targets import sorted_classes
 from pilu.estimators.outputs import LangevinClassification, LangevinRegression
 from pilu.estimators.requests import RowBook
 from pilu.estimators.smooth import LangevinHuber, LangevinLogistic
+from pilu.exceptions import WrongInput
 from pilu.losses.problem import SmoothProblem
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectrum import check_room
@@ -58,11 +59,11 @@ def fit_table(
     """
     model = _model(loss, columns.classify, parameters)
     if table.n_rows < 2:
-        raise ValueError(f"{table.path} must have at least 2 rows, got {table.n_rows}.")
+        raise WrongInput(f"{table.path} must have at least 2 rows, got {table.n_rows}.")
     n, width = table.n_rows, len(table.features)
     smooth = isinstance(model, LangevinLogistic | LangevinHuber)
     if smooth and scheduler is not None:
-        raise ValueError(
+        raise WrongInput(
             f"scheduler must be left out for the {loss} loss: every step reads the rows again, in "
             "one process."
         )
@@ -72,7 +73,7 @@ def fit_table(
     if isinstance(model, LangevinClassification):
         model.classes_ = sorted_classes(table.path, table.targets())
         if len(model.classes_) == n:
-            raise ValueError(
+            raise WrongInput(
                 f"{table.path}: the target must have fewer classes than there are rows, got {n:,}, "
                 "one for each. For numbers, leave out --classify; --loss huber takes them too."
             )
@@ -110,13 +111,13 @@ def _model(loss: str, classify: bool, parameters: Mapping[str, Any]) -> Model:
     check_choice("loss", loss, tuple(kinds))
     if loss != "squared" and classify != (loss == "logistic"):
         expected = "a class (--classify)" if loss == "logistic" else "a number, not a class,"
-        raise ValueError(
+        raise WrongInput(
             f"the target must be {expected} for the {loss} loss. Classes take --loss logistic."
         )
     model = KINDS[kinds[loss]](**parameters)
     model._check_parameters()
     if model.batch_size is not None:
-        raise ValueError("batch_size must be None for a table.")
+        raise WrongInput("batch_size must be None for a table.")
     return model
 
 
@@ -141,7 +142,7 @@ def _in_one_pass(
     classes = model.classes_ if isinstance(model, LangevinClassification) else None
     if scheduler is not None:
         if n < p:
-            raise ValueError(
+            raise WrongInput(
                 f"scheduler must be left out for fewer rows than columns, got {n:,} rows of {p:,}: "
                 "such a table is fitted from its rows, in one process."
             )
@@ -188,7 +189,7 @@ def _check_unique(table: Table, names: Names) -> None:
     place = names.twice("id") if "id" in names.hashes else None
     if place is not None:
         (name,) = table.take(np.array([place], dtype=np.intp)).ids or ("",)
-        raise ValueError(
+        raise WrongInput(
             f"{table.path}: ids must be unique, got {name!r} more than once. For a person "
             "with several rows, give a subject column."
         )

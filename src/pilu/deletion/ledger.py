@@ -16,7 +16,7 @@ from typing import Any
 
 from pilu.deletion import merkle
 from pilu.deletion.log import Entry, Log, canonical
-from pilu.exceptions import LedgerMismatch, StoreDamaged
+from pilu.exceptions import LedgerMismatch, StoreDamaged, WrongInput
 
 __all__ = ["Ledger", "check_is_store"]
 
@@ -211,9 +211,9 @@ class Ledger:
 def check_is_store(folder: Path) -> None:
     """Refuse a folder that is not a store."""
     if not folder.is_dir():
-        raise ValueError(f"{folder} must be a store, got no such folder. `pilu fit` makes one.")
+        raise WrongInput(f"{folder} must be a store, got no such folder. `pilu fit` makes one.")
     if not (folder / "ledger.sqlite").is_file():
-        raise ValueError(f"{folder} must be a store, got a folder without ledger.sqlite.")
+        raise WrongInput(f"{folder} must be a store, got a folder without ledger.sqlite.")
 
 
 def _explain(path: Path, error: Exception) -> str:

@@ -22,7 +22,7 @@ from pilu.estimators.outputs import LangevinRegression
 from pilu.estimators.requests import RowBook
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.smooth import LangevinHuber, LangevinLogistic
-from pilu.exceptions import StoreDamaged
+from pilu.exceptions import StoreDamaged, WrongInput
 from pilu.losses.law import AuxiliaryRuns
 from pilu.losses.problem import SmoothProblem
 from pilu.ridge.problem import RidgeProblem
@@ -97,7 +97,7 @@ def _record_of_problem(problem: Problem) -> dict[str, Any]:
     if isinstance(problem, SmoothProblem) and problem.n_batches == 1:
         return {"largest_curvature": problem.largest}
     if not isinstance(problem, RidgeProblem):
-        raise ValueError("batch_size must be None for a store, got mini-batches.")
+        raise WrongInput("batch_size must be None for a store, got mini-batches.")
     statistics, spectrum = problem.statistics, problem.spectrum
     summary = None
     if statistics is not None:

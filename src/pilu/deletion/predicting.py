@@ -10,6 +10,7 @@ from pilu._progress import progress_bar
 from pilu.deletion.store import Snapshot
 from pilu.deletion.tables import feature_batches
 from pilu.estimators.smooth import LangevinLogistic
+from pilu.exceptions import WrongInput
 
 __all__ = ["predict_table"]
 
@@ -25,7 +26,7 @@ def predict_table(
     model, names = snapshot.model, list(snapshot.columns.target)
     if probabilities:
         if not isinstance(model, LangevinLogistic):
-            raise ValueError(
+            raise WrongInput(
                 "probabilities must be left out: only a store of the logistic loss has them."
             )
         names += [f"probability of {label}" for label in model.classes_.tolist()]

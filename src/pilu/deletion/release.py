@@ -16,7 +16,7 @@ import numpy as np
 from pilu.certify.certificate import Certificate, names_parameters, sha256_of
 from pilu.deletion.log import Log
 from pilu.deletion.model_records import Model
-from pilu.exceptions import CertificateMismatch, StoreDamaged
+from pilu.exceptions import CertificateMismatch, StoreDamaged, WrongInput
 from pilu.losses.law import SmoothLaw
 from pilu.minibatch.law import MinibatchLaw
 from pilu.ridge.law import RidgeLaw
@@ -36,7 +36,7 @@ def grid_below_noise(law: RidgeLaw | SmoothLaw) -> float:
     else:
         least = float(np.min(law.final_variances(law.spectrum.eigenvalues)))
     if least == 0.0:
-        raise ValueError("a release needs noise in the last steps, got none. Redraw first.")
+        raise WrongInput("a release needs noise in the last steps, got none. Redraw first.")
     return 2.0 ** math.floor(math.log2(math.sqrt(least) * _BELOW))
 
 

@@ -19,7 +19,7 @@ from pilu.certify.certificate import UNBOUND_SCHEMA
 from pilu.deletion.arrays import write_new
 from pilu.deletion.log import canonical
 from pilu.deletion.receipt import Receipt
-from pilu.exceptions import CertificateMismatch
+from pilu.exceptions import CertificateMismatch, WrongInput
 
 __all__ = ["check_private_key", "check_signature", "make_keys", "sign", "statement_of"]
 
@@ -33,7 +33,7 @@ def make_keys(private: Path, public: Path) -> None:
     serialization, ed25519 = _cryptography()
     for path in (private, public):
         if path.exists():
-            raise ValueError(f"{path} must be a new file: a key is never replaced.")
+            raise WrongInput(f"{path} must be a new file: a key is never replaced.")
     key = ed25519.Ed25519PrivateKey.generate()
     secret = key.private_bytes(
         serialization.Encoding.PEM,
@@ -133,7 +133,7 @@ def _load(path: Path, *, private_key: bool) -> Any:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise ValueError(f"{path} must be a {kind} key: {error.strerror}.") from None
+        raise WrongInput(f"{path} must be a {kind} key: {error.strerror}.") from None
     try:
         key = (
             serialization.load_pem_private_key(content, password=None)
@@ -141,10 +141,10 @@ def _load(path: Path, *, private_key: bool) -> Any:
             else serialization.load_pem_public_key(content)
         )
     except (ValueError, TypeError):
-        raise ValueError(f"{path} must be a {kind} key as PEM, without a password.") from None
+        raise WrongInput(f"{path} must be a {kind} key as PEM, without a password.") from None
     wanted = ed25519.Ed25519PrivateKey if private_key else ed25519.Ed25519PublicKey
     if not isinstance(key, wanted):
-        raise ValueError(f"{path} must be an Ed25519 key, got another kind.")
+        raise WrongInput(f"{path} must be an Ed25519 key, got another kind.")
     return key
 
 

@@ -36,7 +36,7 @@ from pilu.deletion.log import Entry, Log
 from pilu.deletion.model_records import Model, arrays_of, record_of, restore_model
 from pilu.deletion.names import Names
 from pilu.deletion.tables import Columns
-from pilu.exceptions import DoneWithTrouble, PiluError, StoreDamaged
+from pilu.exceptions import DoneWithTrouble, PiluError, StoreDamaged, WrongInput
 
 __all__ = ["FORMAT", "Change", "Snapshot", "Store", "check_is_free", "now"]
 
@@ -172,7 +172,7 @@ class Store:
 
     def _clear(self, *, patience: float | None = None) -> tuple[int, list[int]]:
         """Remove old generations; the number of the current one, and of those removed."""
-        with self.ledger.writing(patience=patience) as ledger:  # nobody replaces it meanwhile
+        with self.ledger.writing(patience=patience) as ledger:  # no other process replaces it
             generation = int(ledger.state["generation"])
             return generation, drop_others(self.folder, generation)
 
@@ -254,9 +254,9 @@ class Change:
 def check_is_free(folder: Path) -> None:
     """Refuse to make a store in a folder that is not empty."""
     if not folder.name:
-        raise ValueError(f"the store must have a name of its own, got {folder}.")
+        raise WrongInput(f"the store must have a name of its own, got {folder}.")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{folder} must be a new or empty folder: it is in use already.")
+        raise WrongInput(f"{folder} must be a new or empty folder: it is in use already.")
 
 
 @contextlib.contextmanager
