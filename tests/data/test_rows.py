@@ -6,9 +6,9 @@ import pickle
 import numpy as np
 import pytest
 
+from pilu.data import rows as rows_module
 from pilu.data.rows import RowSource
 from pilu.exceptions import RowsChanged, RowsNotAttached
-from pilu.data import rows as rows_module
 
 
 def observe(X, Y, **options):
