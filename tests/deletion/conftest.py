@@ -6,8 +6,8 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from pilu.data.tables import Columns
 from pilu.deletion.desk import Desk
-from pilu.deletion.tables import Columns
 
 COLUMNS = Columns(("y",), "row_id", "person")
 N, P = 60, 4

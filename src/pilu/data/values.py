@@ -11,6 +11,7 @@ __all__ = [
     "Labels",
     "aligned",
     "all_classes",
+    "as_floats",
     "check_same_rows",
     "check_whole_numbers",
     "distinct_labels",
@@ -117,6 +118,12 @@ def numbers_of(name: str, part: Any) -> NDArray[Any]:
     return values
 
 
+def as_floats(where: str, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Numbers as float64; whole numbers that it cannot hold are refused, not rounded."""
+    check_whole_numbers(where, values)
+    return np.asarray(values, dtype=np.float64)
+
+
 def check_whole_numbers(where: str, values: Any) -> None:
     """Refuse whole numbers that a float64 cannot hold; rounded, two of them could be one."""
     kind = values.dtype
@@ -180,17 +187,17 @@ def _numbers_of_frame(name: str, part: Any) -> NDArray[Any]:
         return np.asarray(part if len(set(types)) == 1 else part.to_numpy(dtype=np.float64))
     values = np.empty(part.shape)
     for k in range(len(types)):
-        values[:, k] = _as_floats(part.iloc[:, k])
+        values[:, k] = _floats_of_column(part.iloc[:, k])
     return values
 
 
 def _numbers_of_column(name: str, column: Any) -> NDArray[Any]:
     _check_kind(name, column.dtype)
     check_whole_numbers(name, column)
-    return np.asarray(column) if isinstance(column.dtype, np.dtype) else _as_floats(column)
+    return np.asarray(column) if isinstance(column.dtype, np.dtype) else _floats_of_column(column)
 
 
-def _as_floats(column: Any) -> NDArray[Any]:
+def _floats_of_column(column: Any) -> NDArray[Any]:
     if isinstance(column.dtype, np.dtype):
         return np.asarray(column, dtype=np.float64)
     if hasattr(column.dtype, "subtype"):  # pandas' sparse columns

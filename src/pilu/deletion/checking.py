@@ -4,6 +4,7 @@ Each returns named booleans of what was found true; a mismatch raises and names 
 """
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,14 @@ from pilu.certify.exact import Exact
 from pilu.certify.verify import curve_of, verify
 from pilu.chains.request import Request
 from pilu.chains.schedule import Schedule, Segment
-from pilu.data.rows import RowSource
 from pilu.data.statistics import Statistics
-from pilu.deletion.fitting import ReadElsewhere
+from pilu.data.tables import encoded_targets
+from pilu.deletion.attaching import table_of, targets_of, with_rows
 from pilu.deletion.history import certificates
-from pilu.deletion.lazy_rows import table_of, with_rows
 from pilu.deletion.ledger import canonical
 from pilu.deletion.merkle import Head
 from pilu.deletion.receipt import Receipt, certificate_of
 from pilu.deletion.store import Moment, Store
-from pilu.deletion.targets import encoded_targets
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, StoreDamaged
 from pilu.losses.problem import SmoothProblem
 from pilu.ridge.law import RidgeLaw
@@ -259,7 +258,7 @@ def _law_and_request(
             f"{found.path} must have all {source.n_rows} rows of the fit, those forgotten "
             f"included, got {found.n_rows}."
         )
-    classes = getattr(model, "classes_", None)
+    targets = targets_of(model)
     then = np.ones(source.n_rows, dtype=bool)
     then[earlier] = False
     rows = np.array(certificate.rows, dtype=np.intp)
@@ -269,7 +268,7 @@ def _law_and_request(
         if share:  # one reader: a file is read from its start
             return
         for batch in found.batches():
-            Y = encoded_targets(found.path, batch.y, classes)
+            Y = encoded_targets(found.path, batch.y, targets)
             known = source.live[batch.places]
             if (source.digest(batch.X, Y)[known] != source.digests[batch.places][known]).any():
                 raise StoreDamaged(f"{found.path}: rows are not those of the fit, in their order.")
@@ -278,14 +277,7 @@ def _law_and_request(
             here = then[batch.places]
             yield batch.X[here], Y[here]
 
-    at_the_time = RowSource(
-        ReadElsewhere(found.n_rows, len(found.features)),  # type: ignore[arg-type]
-        None,
-        source.fit_intercept,
-        then,
-        source.digests,
-        source.key,
-    )
+    at_the_time = replace(source, rows=None, live=then)
     problem = RidgeProblem.collected(at_the_time, chain.problem.alpha, model._theta.shape[1], read)
     segments = tuple(Segment(int(k), float(s)) for k, s in certificate.schedule[:-1])
     law = RidgeLaw(problem.spectrum, chain.step_size, Schedule(segments), chain.start)

@@ -13,18 +13,19 @@ from numpy.typing import NDArray
 
 from pilu.certify.certificate import Certificate, hash_of_parameters
 from pilu.certify.coarse import CoarseExact, CoarseTheorem, coarse_accountant
+from pilu.data.names import hash_of
+from pilu.data.tables import Columns, open_table
+from pilu.data.targets import ClassTargets
+from pilu.deletion.attaching import recollected, with_rows
 from pilu.deletion.budget import Budget, is_within, left_of, refusal
 from pilu.deletion.fitting import fit_table
 from pilu.deletion.history import forgotten, latest_certificate, pending
-from pilu.deletion.lazy_rows import recollected, with_rows
 from pilu.deletion.ledger import Ledger
-from pilu.deletion.names import hash_of
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.release import release_record
 from pilu.deletion.snapshot import Model, loss_of
 from pilu.deletion.store import Change, Moment, Store, check_is_free
-from pilu.deletion.tables import Columns, open_table
-from pilu.estimators.outputs import LangevinClassification, check_classes_survive
+from pilu.estimators.outputs import LangevinClassification
 from pilu.estimators.quote import Quote
 from pilu.exceptions import AlreadyForgotten, BudgetSpent
 
@@ -314,5 +315,5 @@ def _class_counts_without(
     left = np.array(before) - requested
     if not keep_empty_classes:
         remedy = "fit again without the class, or keep empty classes"
-        check_classes_survive(model.classes_, left, requested, remedy)
+        ClassTargets(model.classes_).check_left(left, requested, remedy)
     return [int(count) for count in left]

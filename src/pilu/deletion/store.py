@@ -22,6 +22,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from pilu.data.names import Names
+from pilu.data.tables import Columns
 from pilu.deletion.arrays import (
     drop_others,
     generations,
@@ -33,9 +35,7 @@ from pilu.deletion.arrays import (
 from pilu.deletion.history import latest_certificate
 from pilu.deletion.ledger import Entry, Ledger, check_is_store
 from pilu.deletion.merkle import Head
-from pilu.deletion.names import Names
 from pilu.deletion.snapshot import Model, arrays_of, record_of, restored
-from pilu.deletion.tables import Columns
 from pilu.exceptions import DoneWithTrouble, PiluError, StoreDamaged
 
 __all__ = ["Change", "Moment", "Store", "check_is_free", "now"]
