@@ -1,7 +1,7 @@
 """Parquet and CSV by pyarrow (needs the extra ``pilu[desk]``).
 
-Not by `pyarrow.dataset`: it has no promise of the order in which threads finish, reads ahead past a
-stated memory, and takes rows by scanning all row groups.
+Not by `pyarrow.dataset`, whose `take` reads the whole file for one row, and whose scans read ahead
+by several batches of each column.
 """
 
 from abc import abstractmethod
@@ -21,11 +21,11 @@ from pilu.data.table import (
     EVERYTHING,
     Columns,
     Part,
+    Scan,
     Table,
     TableBatch,
-    Wanted,
     as_names,
-    check_columns,
+    features_among,
     rows_in_a_batch,
 )
 from pilu.data.values import as_floats
@@ -53,22 +53,10 @@ class _ArrowTable(Table):
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"{path} must name its columns once, got {twice!r} twice.")
-        check_columns(path, names, columns)
-        others = tuple(n for n in names if n not in (*columns.special, *columns.ignored))
-        missing = set(columns.features or ()) - set(others)
-        if missing:
-            raise ValueError(f"{path} must have a column {min(missing)!r}, got none of that name.")
-        self.features = others if columns.features is None else columns.features
-        if not self.features:
-            raise ValueError(f"{path} must have a column besides target, id and subject, got none.")
+        self.features = features_among(path, names, columns)
 
     @abstractmethod
-    def _records(
-        self,
-        names: Sequence[str],
-        most_bytes: int | None = None,
-        groups: Sequence[int] | None = None,
-    ) -> Iterator[Any]:
+    def _records(self, names: Sequence[str], scan: Scan = EVERYTHING) -> Iterator[Any]:
         """Record batches of some columns."""
 
     @cached_property
@@ -76,16 +64,11 @@ class _ArrowTable(Table):
         """Rows in the file."""
         return sum(record.num_rows for record in self._records(self.features[:1]))
 
-    def promises(
-        self,
-        most_bytes: int | None = None,
-        wanted: Wanted = EVERYTHING,
-        groups: Sequence[int] | None = None,
-    ) -> Iterator[Callable[[], TableBatch]]:
+    def promises(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
         """All rows in order, or those of some row groups."""
         first = 0
-        for record in self._records(self._columns_for(wanted), most_bytes, groups):
-            yield partial(self._batch, record, first + np.arange(record.num_rows), wanted)
+        for record in self._records(self._columns_for(scan), scan):
+            yield partial(self._batch, record, first + np.arange(record.num_rows), scan)
             first += record.num_rows
 
     def take(self, places: Positions) -> TableBatch:
@@ -111,11 +94,11 @@ class _ArrowTable(Table):
         # Features are named, so that another file under this path must have the same.
         return Part(self.path, replace(self.columns, features=self.features), groups, n_rows)
 
-    def _columns_for(self, wanted: Wanted) -> list[str]:
+    def _columns_for(self, scan: Scan) -> list[str]:
         return [
-            *(self.features if wanted.features else ()),
-            *(self.columns.target if wanted.targets else ()),
-            *(self.columns.named if wanted.names else ()),
+            *(self.features if scan.features else ()),
+            *(self.columns.target if scan.targets else ()),
+            *(self.columns.named if scan.names else ()),
         ]
 
     def _around(self, places: Positions) -> Iterator[tuple[int, Any]]:
@@ -127,16 +110,16 @@ class _ArrowTable(Table):
             if first > places[-1]:
                 return
 
-    def _batch(self, record: Any, places: Positions, wanted: Wanted) -> TableBatch:
+    def _batch(self, record: Any, places: Positions, scan: Scan) -> TableBatch:
         ids, subjects = (
-            self._named(record, name) if name is not None and wanted.names else None
+            self._named(record, name) if name is not None and scan.names else None
             for name in (self.columns.id, self.columns.subject)
         )
-        X = self._matrix(record, places) if wanted.features else np.empty((len(places), 0))
-        return TableBatch(places, X, self._targets(record, places, wanted), ids, subjects)
+        X = self._matrix(record, places) if scan.features else np.empty((len(places), 0))
+        return TableBatch(places, X, self._targets(record, places, scan), ids, subjects)
 
-    def _targets(self, record: Any, places: Positions, wanted: Wanted) -> NDArray[Any]:
-        names = self.columns.target if wanted.targets else ()
+    def _targets(self, record: Any, places: Positions, scan: Scan) -> NDArray[Any]:
+        names = self.columns.target if scan.targets else ()
         y = [self._values(record, name, places) for name in names]
         return y[0] if len(y) == 1 else np.array(y).reshape(len(y), len(places)).T
 
@@ -236,16 +219,12 @@ class ParquetTable(_ArrowTable):
                 groups, n_rows, size = [], 0, 0
         return parts
 
-    def _records(
-        self,
-        names: Sequence[str],
-        most_bytes: int | None = None,
-        groups: Sequence[int] | None = None,
-    ) -> Iterator[Any]:
-        size = rows_in_a_batch(len(names), most_bytes)
+    def _records(self, names: Sequence[str], scan: Scan = EVERYTHING) -> Iterator[Any]:
         with self._opened() as file:
             yield from file.iter_batches(
-                batch_size=size, columns=list(names), row_groups=groups and [*groups]
+                batch_size=scan.batch_rows(len(names)),
+                columns=list(names),
+                row_groups=scan.groups and [*scan.groups],
             )
 
     def _around(self, places: Positions) -> Iterator[tuple[int, Any]]:
@@ -274,12 +253,7 @@ class CsvTable(_ArrowTable):
             names = list(reader.schema.names)
         super().__init__(path, columns, names)
 
-    def _records(
-        self,
-        names: Sequence[str],
-        most_bytes: int | None = None,
-        groups: Sequence[int] | None = None,
-    ) -> Iterator[Any]:
+    def _records(self, names: Sequence[str], scan: Scan = EVERYTHING) -> Iterator[Any]:
         # A CSV comes in blocks of a megabyte of text, which are small enough for any memory.
         arrow = _arrow()
         # Names are text, whatever they look like: 007 is not 7. Features are numbers.

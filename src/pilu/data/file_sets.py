@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.data.table import EVERYTHING, Part, Table, TableBatch, Wanted
+from pilu.data.table import EVERYTHING, Part, Scan, Table, TableBatch
 
 __all__ = ["FileSet", "files_of", "is_among", "is_pattern", "is_there", "root_of"]
 
@@ -79,15 +79,10 @@ class FileSet(Table):
         """Rows in all files."""
         return int(self._ends[-1])
 
-    def promises(
-        self,
-        most_bytes: int | None = None,
-        wanted: Wanted = EVERYTHING,
-        groups: Sequence[int] | None = None,
-    ) -> Iterator[Callable[[], TableBatch]]:
+    def promises(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
         """All rows in order."""
         for table, first in self._with_starts():
-            for promise in table.promises(most_bytes, wanted):
+            for promise in table.promises(scan):
                 yield partial(_moved, promise, first)
 
     def parts(self) -> list[Part]:

@@ -32,7 +32,7 @@ def is_dask(value: Any) -> bool:
 
 
 def delayed(function: Any, n_results: int | None = None) -> Any:
-    """The function as a dask task, computed anew whenever it is asked for."""
+    """The function as a dask task that is never taken for an equal one."""
     return need("dask", for_="dask collections", extra="dask").delayed(
         function, nout=n_results, pure=False
     )

@@ -1,7 +1,7 @@
 """Arrays as tables: .npz and .npy, never unpickled."""
 
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,12 +15,12 @@ from pilu.data.table import (
     EVERYTHING,
     Columns,
     Part,
+    Scan,
     Table,
     TableBatch,
-    Wanted,
     as_names,
     check_columns,
-    rows_in_a_batch,
+    features_among,
 )
 from pilu.data.values import as_floats
 
@@ -53,7 +53,7 @@ class _ArrayTable(Table):
             if len(array) != len(X):
                 raise ValueError(f"{path}: {name} must have {len(X)} rows, got {len(array)}.")
         if not features:
-            raise ValueError(f"{path} must have a column besides target, id and subject.")
+            raise ValueError(f"{path} must have a column besides target, id and subject, got none.")
         self._y = np.column_stack(y) if len(y) > 1 else [*y, np.empty((len(X), 0))][0]
         self._names = [
             None if name is None else others[name] for name in (columns.id, columns.subject)
@@ -64,17 +64,12 @@ class _ArrayTable(Table):
         """Rows in the file."""
         return len(self._X)
 
-    def promises(
-        self,
-        most_bytes: int | None = None,
-        wanted: Wanted = EVERYTHING,
-        groups: Sequence[int] | None = None,
-    ) -> Iterator[Callable[[], TableBatch]]:
+    def promises(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
         """All rows in order; an array has no row groups."""
-        size = rows_in_a_batch(len(self.features), most_bytes)
+        size = scan.batch_rows(len(self.features))
         for first in range(0, self.n_rows, size):
             places = np.arange(first, min(first + size, self.n_rows))
-            yield partial(self._batch, places, wanted)
+            yield partial(self._batch, places, scan)
 
     def take(self, places: Positions) -> TableBatch:
         """The rows at sorted places."""
@@ -87,11 +82,11 @@ class _ArrayTable(Table):
         columns = replace(self._columns, features=self.features)  # a worker must find the same
         return [Part(self.path, columns, None, self.n_rows)]
 
-    def _batch(self, places: Positions, wanted: Wanted) -> TableBatch:
+    def _batch(self, places: Positions, scan: Scan) -> TableBatch:
         X, y = np.empty((len(places), 0)), np.empty((len(places), 0))
-        if wanted.features:
+        if scan.features:
             X = as_floats(f"{self.path}: features", self._X[places][:, self._chosen])
-        if wanted.targets:
+        if scan.targets:
             y = np.asarray(self._y[places])
         for name, values in (("features", X), ("target", y)):
             if values.dtype.kind == "f" and not np.isfinite(values).all():
@@ -102,7 +97,7 @@ class _ArrayTable(Table):
                 )
         ids, subjects = (
             as_names(f"{self.path}: {kind}", array[places].tolist())
-            if array is not None and wanted.names
+            if array is not None and scan.names
             else None
             for kind, array in zip(("id", "subject"), self._names, strict=True)
         )
@@ -143,14 +138,9 @@ class MatrixTable(_ArrayTable):
         if matrix.ndim != 2:
             raise ValueError(f"{path} must hold a matrix, got shape {matrix.shape}.")
         names = [str(k) for k in range(matrix.shape[1])]
-        check_columns(path, [*names, *(columns.features or ())], columns)
         if columns.features is not None and len(columns.features) == matrix.shape[1]:
             names = list(columns.features)  # rows to predict: nothing but the features
-        apart = (*columns.special, *columns.ignored)
-        features = columns.features or tuple(n for n in names if n not in apart)
-        missing = set(features) - set(names)
-        if missing:
-            raise ValueError(f"{path} must have a column {min(missing)!r}, got {len(names)}.")
+        features = features_among(path, names, columns)
         others = {name: matrix[:, names.index(name)] for name in columns.special}
         chosen = [names.index(name) for name in features]
         super().__init__(path, columns, matrix, others, features, chosen)

@@ -48,7 +48,7 @@ _BLOCK_BYTES = 32 * 2**20  # of a part of a partition, in float64
 class LearnedPartitions(NamedTuple):
     """What a pass over all partitions brings back."""
 
-    statistics: Statistics | None  # None where no sums were asked for
+    statistics: Statistics | None  # None if no sums were wanted
     notes: Collector
     sizes: Positions  # rows of every partition
     index: Any  # of dataframes, else None
@@ -194,15 +194,15 @@ class PartitionedRows(Rows):
         """Features and targets of some rows, in this order."""
         places = np.searchsorted(self.numbers, positions)
         owners = np.searchsorted(self.ends, places, "right")
-        asked, tasks = [], []
+        owned, tasks = [], []
         for owner in np.unique(owners).tolist():
             mine, size = np.flatnonzero(owners == owner), int(self.sizes[owner])
             inside = places[mine] - (self.ends[owner] - size)
-            asked.append(mine)
+            owned.append(mine)
             tasks.append(delayed(taken)(self.partitions.blocks[owner], inside, size, self.reading))
         X = np.empty((len(positions), self.reading.n_features))
         Y = np.empty((len(positions), self.reading.targets.n_outputs))
-        for mine, (x, y) in zip(asked, computed(*tasks), strict=True):
+        for mine, (x, y) in zip(owned, computed(*tasks), strict=True):
             X[mine], Y[mine] = x, y
         return X, Y
 

@@ -248,9 +248,9 @@ class RowSource:
         return self  # immutable, and the rows are the caller's
 
 
-def compare_digests(kept: Digests, found: Digests, positions: Positions) -> None:
+def compare_digests(kept: Digests, now: Digests, positions: Positions) -> None:
     """Refuse rows whose digests are not those that were kept."""
-    wrong = (found != kept).any(axis=1)
+    wrong = (now != kept).any(axis=1)
     if wrong.any():
         raise RowsChanged(
             f"{int(wrong.sum())} row(s), the first at position {int(positions[wrong][0])}, are not "

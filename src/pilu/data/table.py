@@ -13,11 +13,12 @@ __all__ = [
     "EVERYTHING",
     "Columns",
     "Part",
+    "Scan",
     "Table",
     "TableBatch",
-    "Wanted",
     "as_names",
     "check_columns",
+    "features_among",
     "rows_in_a_batch",
 ]
 
@@ -38,15 +39,21 @@ class TableBatch(NamedTuple):
     subjects: Names | None
 
 
-class Wanted(NamedTuple):
-    """What a pass over a table reads; the other fields of a batch are then empty."""
+class Scan(NamedTuple):
+    """What a pass over a table reads; the other fields of its batches are empty."""
 
     features: bool = True
     targets: bool = True
     names: bool = True
+    most_bytes: int | None = None  # of a batch's numbers; None for BATCH_BYTES
+    groups: tuple[int, ...] | None = None  # the row groups of Parquet; None for all
+
+    def batch_rows(self, n_columns: int) -> int:
+        """Rows of so many columns in a batch."""
+        return rows_in_a_batch(n_columns, self.most_bytes)
 
 
-EVERYTHING = Wanted()
+EVERYTHING = Scan()
 
 
 @dataclass(frozen=True)
@@ -91,13 +98,8 @@ class Table(Protocol):
         """Rows in the table."""
         ...
 
-    def promises(
-        self,
-        most_bytes: int | None = None,
-        wanted: Wanted = EVERYTHING,
-        groups: Sequence[int] | None = None,
-    ) -> Iterator[Callable[[], TableBatch]]:
-        """All rows in order, or those of some row groups, in batches of at most so many bytes.
+    def promises(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
+        """All rows of a scan in order, in batches.
 
         The iterator reads the file. Each promise then makes its batch of what was read, in the
         thread that calls it.
@@ -117,22 +119,19 @@ class Table(Protocol):
         """What the table keeps in memory while it is open."""
         return 0
 
-    def batches(
-        self, most_bytes: int | None = None, groups: Sequence[int] | None = None
-    ) -> Iterator[TableBatch]:
-        """The batches of all promises."""
-        for promise in self.promises(most_bytes, groups=groups):
+    def batches(self, scan: Scan = EVERYTHING) -> Iterator[TableBatch]:
+        """All rows of a scan in order, in batches."""
+        for promise in self.promises(scan):
             yield promise()
 
     def targets(self) -> Iterator[NDArray[Any]]:
         """The target columns of all rows, in order."""
-        for promise in self.promises(wanted=Wanted(features=False, names=False)):
-            yield promise().y
+        for batch in self.batches(Scan(features=False, names=False)):
+            yield batch.y
 
     def names(self) -> Iterator[tuple[Positions, Names | None, Names | None]]:
         """Places, ids and subjects of all rows, in order."""
-        for promise in self.promises(wanted=Wanted(features=False, targets=False)):
-            batch = promise()
+        for batch in self.batches(Scan(features=False, targets=False)):
             yield batch.places, batch.ids, batch.subjects
 
 
@@ -163,3 +162,16 @@ def check_columns(path: Path, names: Sequence[str], columns: Columns) -> None:
             raise ValueError(f"{path} must have a column {name!r}, got {shown}.")
     if len(set(columns.special)) != len(columns.special):
         raise ValueError("target, id and subject must be different columns.")
+
+
+def features_among(path: Path, names: Sequence[str], columns: Columns) -> tuple[str, ...]:
+    """The columns that are features: those named as such, or all without another meaning."""
+    check_columns(path, names, columns)
+    others = tuple(n for n in names if n not in (*columns.special, *columns.ignored))
+    missing = set(columns.features or ()) - set(others)
+    if missing:
+        raise ValueError(f"{path} must have a column {min(missing)!r}, got none of that name.")
+    features = others if columns.features is None else columns.features
+    if not features:
+        raise ValueError(f"{path} must have a column besides target, id and subject, got none.")
+    return features

@@ -17,7 +17,7 @@ from pilu.data.collecting import Collector
 from pilu.data.graphs import connected, delayed, summed
 from pilu.data.names import hashes_of
 from pilu.data.statistics import ReadShare, Statistics
-from pilu.data.table import BATCH_BYTES, Part, Table, TableBatch
+from pilu.data.table import BATCH_BYTES, Part, Scan, Table, TableBatch
 from pilu.data.tables import encoded_targets, open_part
 from pilu.data.targets import ClassTargets, NumericTargets
 from pilu.exceptions import RowsChanged
@@ -73,7 +73,7 @@ class TablePass:
     @contextmanager
     def here(self, table: Table, most_bytes: int | None = None) -> Iterator[ReadShare]:
         """read(share, shares) for `Statistics.collect`; each thread takes the next batch."""
-        lock, promises = threading.Lock(), table.promises(most_bytes)
+        lock, promises = threading.Lock(), table.promises(Scan(most_bytes=most_bytes))
 
         def read(share: int, shares: int) -> Iterator[tuple[Array, Array]]:
             while True:

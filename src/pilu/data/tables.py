@@ -14,7 +14,7 @@ from pilu._checks import complaint
 from pilu.data.arrow_tables import CsvTable, ParquetTable
 from pilu.data.file_sets import FileSet, is_pattern
 from pilu.data.numpy_tables import ArchiveTable, MatrixTable
-from pilu.data.table import Columns, Part, Table, TableBatch
+from pilu.data.table import Columns, Part, Scan, Table, TableBatch
 from pilu.data.targets import ClassTargets, NumericTargets
 
 __all__ = [
@@ -61,7 +61,7 @@ def _open_file(path: Path, columns: Columns) -> Table:
 def open_part(part: Part) -> tuple[Table, Iterator[TableBatch]]:
     """The table that a part is of, and the batches of the part, numbered from 0."""
     table = _open_file(part.path, part.columns)
-    return table, table.batches(groups=part.groups)
+    return table, table.batches(Scan(groups=part.groups))
 
 
 def feature_batches(path: str | Path, features: Sequence[str]) -> Iterator[Array]:

@@ -1,4 +1,4 @@
-"""Numbers and labels of a partition: as arrays, or a sentence about what they must be."""
+"""Numbers and labels of a partition as arrays, checked."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ __all__ = [
     "picked",
 ]
 
-_NUMBERS = "iufb"  # kinds of numpy, which pandas' nullable types and pyarrow's go by too
+_NUMBERS = "iufb"  # kinds of numpy; the nullable types of pandas and pyarrow have them too
 _KINDS = {
     "b": "truth values",
     "i": "whole numbers",
@@ -60,7 +60,7 @@ def index_of(part: Any) -> Any:
 
 
 def check_same_rows(x: Any, others: Sequence[tuple[str, Any]]) -> None:
-    """Refuse partitions that do not stand beside each other, row by row."""
+    """Refuse partitions that do not belong together, row by row."""
     n, index = n_rows_of("X", x), index_of(x)
     for name, other in others:
         if n_rows_of(name, other) != n:
@@ -81,12 +81,12 @@ def aligned(name: str, part: Any, columns: tuple[Any, ...] | None) -> Any:
     """A dataframe's partition with the columns in the order that the frame declares."""
     if columns is None or not _has(part, "columns"):
         return part
-    found = tuple(part.columns)
-    if found == columns:
+    here = tuple(part.columns)
+    if here == columns:
         return part
-    if len(found) != len(columns) or set(found) != set(columns) or len(set(found)) != len(found):
+    if len(here) != len(columns) or set(here) != set(columns) or len(set(here)) != len(here):
         raise ValueError(
-            f"{name} must have the columns {_few(columns)} in every partition, got {_few(found)}. "
+            f"{name} must have the columns {_few(columns)} in every partition, got {_few(here)}. "
             "Give the frame the meta that its partitions have."
         )
     return part[list(columns)]
@@ -98,7 +98,7 @@ def picked(part: Any, where: Any) -> Any:
 
 
 def numbers_of(name: str, part: Any) -> NDArray[Any]:
-    """An array of finite numbers, in the type that they have where that is one."""
+    """An array of finite numbers, in their own type if all columns share one."""
     if _has(part, "columns"):
         values = _numbers_of_frame(name, part)
     elif _has(part, "dtype") and _has(part, "index"):
@@ -125,11 +125,11 @@ def as_floats(where: str, values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def check_whole_numbers(where: str, values: Any) -> None:
-    """Refuse whole numbers that a float64 cannot hold; rounded, two of them could be one."""
+    """Refuse whole numbers that a float64 cannot hold: rounded, two could become one."""
     kind = values.dtype
     if kind.kind not in "iu" or kind.itemsize < 8:
         return
-    if not isinstance(kind, np.dtype):  # nullable: what is missing has no size
+    if not isinstance(kind, np.dtype):  # nullable: missing values are refused later
         values = values.dropna()
     if len(values) and (values.max() > 2**53 or values.min() < -(2**53)):  # abs would overflow
         raise ValueError(
@@ -162,15 +162,15 @@ def distinct_labels(y: Any) -> Labels:
     return Labels(np.unique(labels), kinds)
 
 
-def all_classes(found: Sequence[Labels]) -> NDArray[Any]:
-    """All labels of all partitions, sorted; of one kind, so that none is taken for another."""
-    found = [labels for labels in found if len(labels.values)]
-    if not found:
+def all_classes(parts: Sequence[Labels]) -> NDArray[Any]:
+    """All labels of all partitions, sorted; mixed types are refused, so that no two become one."""
+    parts = [labels for labels in parts if len(labels.values)]
+    if not parts:
         return np.array([], dtype=object)
-    kinds = frozenset().union(*(labels.kinds for labels in found))
+    kinds = frozenset().union(*(labels.kinds for labels in parts))
     if len(kinds) > 1:
         raise _mixed(kinds)
-    together = np.concatenate([labels.values for labels in found])
+    together = np.concatenate([labels.values for labels in parts])
     if "whole numbers" in kinds and together.dtype.kind == "f":  # what numpy makes of both
         raise _mixed({"int64", "uint64"})
     return np.unique(together)
@@ -230,7 +230,7 @@ def _mixed(kinds: Any) -> ValueError:
 
 
 def _is_missing(label: Any) -> bool:
-    # pandas need not be here, and its NA is not equal to itself, nor different
+    # pandas may not be installed, and its NA compares neither equal nor unequal to itself
     if label is None or type(label).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(label, float) and math.isnan(label)

@@ -10,9 +10,11 @@ from pilu._checks import check_choice
 from pilu.chains.chain import Problem
 from pilu.data.names import Names
 from pilu.data.rows import ArrayRows, RowSource
+from pilu.data.table import Scan
 from pilu.data.table_passes import TablePass, batch_bytes_within
 from pilu.data.tables import Columns, Table, encoded_targets, sorted_classes
 from pilu.data.targets import ClassTargets, NumericTargets
+from pilu.deletion.attaching import targets_of
 from pilu.deletion.snapshot import KINDS, Model
 from pilu.estimators.outputs import LangevinClassification
 from pilu.estimators.requests import RowBook
@@ -91,7 +93,7 @@ def fit_table(
 
 def _targets(table: Table, model: Model) -> NumericTargets | ClassTargets:
     if isinstance(model, LangevinClassification):
-        return model._encoder()
+        return targets_of(model)
     first = table.take(np.array([0], dtype=np.intp)).y
     d = encoded_targets(table.path, first, NumericTargets()).shape[1]
     model._single_output = d == 1
@@ -145,7 +147,7 @@ def _in_memory(
 ) -> SmoothProblem:
     n, d = source.n_rows, one.targets.n_outputs
     X, Y = np.empty((n, source.n_features)), np.empty((n, d))
-    for batch in table.batches(most_bytes):
+    for batch in table.batches(Scan(most_bytes=most_bytes)):
         X[batch.places], Y[batch.places] = one.rows(batch)
     one.check()
     problem, _ = model._problem(source.reading(ArrayRows(X, Y)), d)

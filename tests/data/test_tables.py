@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from deletion.conftest import COLUMNS, N, P
+from data.conftest import COLUMNS, N, P
 from pilu.data import arrow_tables
 from pilu.data import table as table_module
 from pilu.data.tables import Columns, open_table
