@@ -99,18 +99,28 @@ def picked(part: Any, where: Any) -> Any:
 
 def numbers_of(name: str, part: Any) -> NDArray[Any]:
     """An array of finite numbers, in their own type if all columns share one."""
-    if _has(part, "columns"):
-        values = _numbers_of_frame(name, part)
-    elif _has(part, "dtype") and _has(part, "index"):
-        values = _numbers_of_column(name, part)
-    else:
-        values = np.asarray(part)
-        _check_kind(name, values.dtype)
-        check_whole_numbers(name, values)
+    is_frame, is_pandas = _has(part, "columns"), _has(part, "iloc")
+    part = part if is_pandas else np.asarray(part)
+    types = list(part.dtypes) if is_frame else [part.dtype]
+    columns = part.columns if is_frame else ()
+    for k, kind in enumerate(types):
+        which, where = str(kind), name
+        if is_frame:
+            label = columns[k]
+            which, where = f"column {label!r} of type {kind}", f"{name}'s column {label!r}"
+        if getattr(kind, "kind", "O") not in _NUMBERS:
+            raise ValueError(
+                f"{name} must be numeric, got {which}. Encode it as numbers, or leave it out."
+            )
+        if _may_be_large(kind):
+            check_whole_numbers(where, part.iloc[:, k] if is_frame else part)
+    if is_pandas and not (len(set(types)) == 1 and isinstance(types[0], np.dtype)):
+        part = part.to_numpy(dtype=np.float64, na_value=np.nan)
+    values = np.asarray(part)
     if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
         where = ""
-        if _has(part, "columns"):
-            where = f" in column {part.columns[np.flatnonzero(~finite.all(axis=0))[0]]!r}"
+        if is_frame:
+            where = f" in column {columns[np.flatnonzero(~finite.all(axis=0))[0]]!r}"
         raise ValueError(
             f"{name} must be finite, got a missing value, NaN or infinity{where}. Drop or impute "
             "rows."
@@ -126,10 +136,9 @@ def as_floats(where: str, values: NDArray[Any]) -> NDArray[np.float64]:
 
 def check_whole_numbers(where: str, values: Any) -> None:
     """Refuse whole numbers that a float64 cannot hold: rounded, two could become one."""
-    kind = values.dtype
-    if kind.kind not in "iu" or kind.itemsize < 8:
+    if not _may_be_large(values.dtype):
         return
-    if not isinstance(kind, np.dtype):  # nullable: missing values are refused later
+    if not isinstance(values.dtype, np.dtype):  # nullable: missing values are refused later
         values = values.dropna()
     if len(values) and (values.max() > 2**53 or values.min() < -(2**53)):  # abs would overflow
         raise ValueError(
@@ -138,24 +147,27 @@ def check_whole_numbers(where: str, values: Any) -> None:
         )
 
 
-def labels_of(y: Any) -> NDArray[Any]:
+def labels_of(name: str, y: Any) -> NDArray[Any]:
     """Labels as a vector; one that is missing is refused."""
-    n_rows_of("y", y)
+    n_rows_of(name, y)
     if np.ndim(y) == 2 and y.shape[1] == 1:
         y = y.iloc[:, 0] if _has(y, "iloc") else y[:, 0]
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise ValueError(
-            f"y must be one column of classes, got shape {labels.shape}. Fit a classifier for each."
+            f"{name} must be one column of classes, got shape {labels.shape}. Fit a classifier for "
+            "each."
         )
     if any(map(_is_missing, labels.tolist())) if labels.dtype.kind == "O" else _any_nan(labels):
-        raise ValueError("y must have a class in every row, got a missing one. Drop such rows.")
+        raise ValueError(
+            f"{name} must have a class in every row, got a missing one. Drop such rows."
+        )
     return labels
 
 
 def distinct_labels(y: Any) -> Labels:
     """Which labels a partition has."""
-    labels = labels_of(y)
+    labels = labels_of("y", y)
     kinds = _kinds_of(labels)
     if len(kinds) > 1:
         raise _mixed(kinds)
@@ -176,40 +188,8 @@ def all_classes(parts: Sequence[Labels]) -> NDArray[Any]:
     return np.unique(together)
 
 
-def _numbers_of_frame(name: str, part: Any) -> NDArray[Any]:
-    types = list(part.dtypes)
-    for column, kind in zip(part.columns, types, strict=True):
-        _check_kind(name, kind, column)
-    for k, kind in enumerate(types):
-        if kind.kind in "iu" and kind.itemsize >= 8:
-            check_whole_numbers(f"{name}'s column {part.columns[k]!r}", part.iloc[:, k])
-    if all(isinstance(kind, np.dtype) for kind in types):
-        return np.asarray(part if len(set(types)) == 1 else part.to_numpy(dtype=np.float64))
-    values = np.empty(part.shape)
-    for k in range(len(types)):
-        values[:, k] = _floats_of_column(part.iloc[:, k])
-    return values
-
-
-def _numbers_of_column(name: str, column: Any) -> NDArray[Any]:
-    _check_kind(name, column.dtype)
-    check_whole_numbers(name, column)
-    return np.asarray(column) if isinstance(column.dtype, np.dtype) else _floats_of_column(column)
-
-
-def _floats_of_column(column: Any) -> NDArray[Any]:
-    if isinstance(column.dtype, np.dtype):
-        return np.asarray(column, dtype=np.float64)
-    if hasattr(column.dtype, "subtype"):  # pandas' sparse columns
-        return np.asarray(column, dtype=np.float64)
-    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-
-
-def _check_kind(name: str, kind: Any, column: Any = None) -> None:
-    if getattr(kind, "kind", "O") in _NUMBERS:
-        return
-    where = f"{kind}" if column is None else f"column {column!r} of type {kind}"
-    raise ValueError(f"{name} must be numeric, got {where}. Encode it as numbers, or leave it out.")
+def _may_be_large(kind: Any) -> bool:
+    return kind.kind in "iu" and kind.itemsize >= 8
 
 
 def _kinds_of(labels: NDArray[Any]) -> frozenset[str]:
