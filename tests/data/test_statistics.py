@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from pilu.data.rows import RowSource
-from pilu.data.statistics import Statistics
 from pilu.data import rows as rows_module
 from pilu.data import statistics as statistics_module
+from pilu.data.rows import RowSource
+from pilu.data.statistics import Statistics
 
 
 @pytest.mark.parametrize("block_rows", [1, 7, 64, 1000])

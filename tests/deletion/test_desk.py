@@ -13,13 +13,13 @@ import pytest
 from deletion.conftest import COLUMNS, N
 from pilu import CertificateMismatch, LangevinRidge, LangevinRidgeClassifier, verify
 from pilu.certify.coarse import CoarseExact
+from pilu.data import table as table_module
+from pilu.data.tables import Columns
 from pilu.deletion import merkle
-from pilu.deletion import table as table_module
 from pilu.deletion.budget import Budget
 from pilu.deletion.desk import Desk
 from pilu.deletion.predicting import predict_table
 from pilu.deletion.release import release_record
-from pilu.deletion.tables import Columns
 from pilu.exceptions import AlreadyForgotten, BudgetSpent, LedgerMismatch, RowsChanged, StoreDamaged
 
 

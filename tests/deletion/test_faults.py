@@ -16,11 +16,11 @@ import pytest
 from typer.testing import CliRunner
 
 from pilu.cli.app import app
+from pilu.data.tables import Columns
 from pilu.deletion import arrays, store
 from pilu.deletion.checking import check_store
 from pilu.deletion.desk import Desk
 from pilu.deletion.receipt import Receipt
-from pilu.deletion.tables import Columns
 from pilu.exceptions import DoneWithTrouble
 
 N = 40

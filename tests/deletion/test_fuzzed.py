@@ -16,12 +16,12 @@ from pilu import LangevinRidge, verify
 from pilu.certify.certificate import Certificate
 from pilu.cli.app import app
 from pilu.cli.files import read_text
+from pilu.data.tables import Columns
 from pilu.deletion.checking import check_store
 from pilu.deletion.desk import Desk
 from pilu.deletion.proofs import check_proof, proof_of_growth, proof_of_place
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.signing import check_signature, make_keys, sign
-from pilu.deletion.tables import Columns
 from pilu.exceptions import CertificateMismatch, PiluError
 
 STORES, DOCUMENTS = 55, 75  # mutations of each seed, and of each document

@@ -20,11 +20,12 @@ import pytest
 
 from pilu import LangevinRidge
 from pilu.certify.coarse import CoarseExact
+from pilu.data.names import hash_of
+from pilu.data.rows import ArrayRows
 from pilu.data.statistics import Statistics
+from pilu.data.tables import Columns
 from pilu.deletion.desk import Desk
 from pilu.deletion.model_records import arrays_of, record_of, restore_model
-from pilu.deletion.names import hash_of
-from pilu.deletion.tables import Columns
 
 N, P, ROW = 60, 4, 7
 SETTINGS = {"n_steps": 50, "noise": 0.01}
@@ -275,7 +276,7 @@ def as_stored(model, X, y):
     """The model as the next command finds it."""
     record, key = json.loads(json.dumps(record_of(model))), model.fitted_.source.key
     model = restore_model(record, dict(arrays_of(model)), key, latest=None)
-    source = model.fitted_.source.reading(X, y[:, None])
+    source = model.fitted_.source.reading(ArrayRows(X, y[:, None]))
     model.fitted_ = model.fitted_.reading(model.fitted_.chain.problem.reading(source))
     return model
 

@@ -14,6 +14,7 @@ import pytest
 from deletion.conftest import COLUMNS
 from pilu.accounting.composition import Spent
 from pilu.certify.certificate import Certificate
+from pilu.data.tables import Columns
 from pilu.deletion import checking
 from pilu.deletion.checking import check_receipt, check_store
 from pilu.deletion.desk import Desk
@@ -21,7 +22,6 @@ from pilu.deletion.merkle import Head
 from pilu.deletion.proofs import check_proof, proof_of_growth, proof_of_place
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.release import check_release
-from pilu.deletion.tables import Columns
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, RowsChanged, StoreDamaged
 
 PEOPLE = ("person number 3", "person number 7", "person number 9")

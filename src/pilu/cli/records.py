@@ -212,7 +212,7 @@ def table(
     as_json: Json = False,
 ) -> None:
     """Which rows of forgotten people are still in your table; a table without them."""
-    from pilu.deletion.file_sets import is_pattern
+    from pilu.data.file_sets import is_pattern
     from pilu.deletion.rewriting import rewrite_without_forgotten, still_in_table
 
     with opened(store) as desk:

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from pilu.certify.certificate import library_versions
+from pilu.data.file_sets import is_there
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
-from pilu.deletion.file_sets import is_there
 from pilu.deletion.rewriting import still_in_table
 from pilu.deletion.store import now
 from pilu.report.contents import Contents, Costs

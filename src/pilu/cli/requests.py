@@ -78,9 +78,9 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Learn from a table, batch after batch, into a new store."""
+    from pilu.data.tables import Columns
     from pilu.deletion.budget import Budget
     from pilu.deletion.desk import Desk
-    from pilu.deletion.tables import Columns
 
     chosen = {
         "alpha": alpha,

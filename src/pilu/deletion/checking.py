@@ -4,7 +4,7 @@ Each returns named booleans that say what was checked; a mismatch raises and nam
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,13 @@ from pilu.certify.exact import Exact
 from pilu.certify.verify import curve_of, verify
 from pilu.chains.request import Request
 from pilu.chains.schedule import Schedule, Segment
-from pilu.data.rows import RowSource
 from pilu.data.statistics import Statistics
-from pilu.deletion.fitting import ReadElsewhere
-from pilu.deletion.lazy_rows import table_of, with_rows
+from pilu.data.tables import encoded_targets
+from pilu.deletion.attaching import table_of, targets_of, with_rows
 from pilu.deletion.log import Entry
 from pilu.deletion.merkle import Head
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.store import Snapshot, Store
-from pilu.deletion.targets import encoded_targets
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, StoreDamaged, WrongInput
 from pilu.losses.problem import SmoothProblem
 from pilu.ridge.law import RidgeLaw
@@ -284,7 +282,7 @@ def _law_and_request(
             f"{table.path} must have all {source.n_rows} rows of the fit, those forgotten "
             f"included, got {table.n_rows}."
         )
-    classes = getattr(model, "classes_", None)
+    targets = targets_of(model)
     live = np.ones(source.n_rows, dtype=bool)  # at the time of the request
     live[earlier] = False
     rows = np.array(certificate.rows, dtype=np.intp)
@@ -294,7 +292,7 @@ def _law_and_request(
         if share:  # one reader: a file is read from its start
             return
         for batch in table.batches():
-            Y = encoded_targets(table.path, batch.y, classes)
+            Y = encoded_targets(table.path, batch.y, targets)
             known = source.live[batch.places]
             if (source.digest(batch.X, Y)[known] != source.digests[batch.places][known]).any():
                 raise StoreDamaged(f"{table.path}: rows are not those of the fit, in their order.")
@@ -303,14 +301,7 @@ def _law_and_request(
             kept = live[batch.places]
             yield batch.X[kept], Y[kept]
 
-    at_the_time = RowSource(
-        ReadElsewhere(table.n_rows, len(table.features)),  # type: ignore[arg-type]
-        None,
-        source.fit_intercept,
-        live,
-        source.digests,
-        source.key,
-    )
+    at_the_time = replace(source, rows=None, live=live)
     problem = RidgeProblem.collected(at_the_time, chain.problem.alpha, chain.theta.shape[1], read)
     segments = tuple(Segment(int(k), float(s)) for k, s in certificate.schedule[:-1])
     law = RidgeLaw(problem.spectrum, chain.step_size, Schedule(segments), chain.start)

@@ -14,10 +14,10 @@ from pilu._progress import progress_bar
 from pilu.certify.accountant import Law, Progress, Target
 from pilu.certify.coarse import CoarseExact, coarse_accountant
 from pilu.chains.request import Request
-from pilu.deletion.lazy_rows import table_of, with_rows
-from pilu.deletion.names import hash_of
+from pilu.data.names import hash_of
+from pilu.data.table import rows_in_a_batch
+from pilu.deletion.attaching import table_of, with_rows
 from pilu.deletion.store import Snapshot, Store
-from pilu.deletion.table import rows_in_a_batch
 from pilu.exceptions import WrongInput
 from pilu.ridge.law import RidgeLaw
 

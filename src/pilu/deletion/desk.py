@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from pilu.certify.certificate import Certificate, hash_of_parameters
 from pilu.certify.coarse import CoarseExact, CoarseTheorem, coarse_accountant
+from pilu.data.names import hash_of
+from pilu.data.tables import Columns, open_table
+from pilu.data.targets import ClassTargets
+from pilu.deletion.attaching import recollected, targets_of, with_rows
 from pilu.deletion.budget import Budget, left_of, over_budget
 from pilu.deletion.fitting import fit_table
-from pilu.deletion.lazy_rows import recollected, with_rows
 from pilu.deletion.log import Entry, Log
 from pilu.deletion.model_records import Model, loss_of
-from pilu.deletion.names import hash_of
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.release import release_record
 from pilu.deletion.store import Snapshot, Store, check_is_free
-from pilu.deletion.tables import Columns, open_table
-from pilu.estimators.outputs import LangevinClassification, check_classes_survive
 from pilu.estimators.quote import Quote
 from pilu.exceptions import AlreadyForgotten, BudgetSpent, WrongInput
 
@@ -288,11 +288,11 @@ def _class_counts_without(
     """Rows left of every class; a class that would lose its last row is refused."""
     if not len(rows):
         return before
-    assert isinstance(model, LangevinClassification)
-    members = model._members(model.fitted_.source.take(rows)[1])
-    requested = members.sum(axis=0)
+    targets = targets_of(model)
+    assert isinstance(targets, ClassTargets)
+    requested = targets.members(model.fitted_.source.take(rows)[1]).sum(axis=0)
     left = np.array(before) - requested
     if not keep_empty_classes:
         remedy = "fit again without the class, or keep empty classes"
-        check_classes_survive(model.classes_, left, requested, remedy)
+        targets.check_left(left, requested, remedy)
     return [int(count) for count in left]

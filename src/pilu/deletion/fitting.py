@@ -1,28 +1,22 @@
 """Fit a table of any size in one pass over its rows, none of which are kept."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pilu._checks import check_choice, check_scale
+from pilu._checks import check_choice
 from pilu.chains.chain import Problem
-from pilu.data.rows import RowSource
-from pilu.deletion.gathering import (
-    Gathered,
-    batch_bytes_within,
-    changed,
-    gathered_by_cluster,
-    gathered_here,
-)
-from pilu.deletion.lazy_rows import encoder
+from pilu.data.names import Names
+from pilu.data.rows import ArrayRows, RowSource
+from pilu.data.table import Scan
+from pilu.data.table_passes import TablePass, batch_bytes_within
+from pilu.data.tables import Columns, Table, encoded_targets, sorted_classes
+from pilu.data.targets import ClassTargets, NumericTargets
+from pilu.deletion.attaching import targets_of
 from pilu.deletion.model_records import KINDS, Model
-from pilu.deletion.names import Names
-from pilu.deletion.tables import Columns, Table
-from pilu.deletion.targets import sorted_classes
-from pilu.estimators.outputs import LangevinClassification, LangevinRegression
+from pilu.estimators.outputs import LangevinClassification
 from pilu.estimators.requests import RowBook
 from pilu.estimators.smooth import LangevinHuber, LangevinLogistic
 from pilu.exceptions import WrongInput
@@ -30,9 +24,7 @@ from pilu.losses.problem import SmoothProblem
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectrum import check_room
 
-__all__ = ["FittedTable", "ReadElsewhere", "fit_table"]
-
-Encode = Callable[[NDArray[Any]], NDArray[np.float64]]  # of targets
+__all__ = ["FittedTable", "fit_table"]
 
 
 class FittedTable(NamedTuple):
@@ -77,32 +69,36 @@ def fit_table(
                 f"{table.path}: the target must have fewer classes than there are rows, got {n:,}, "
                 "one for each. For numbers, leave out --classify; --loss huber takes them too."
             )
-    encode = encoder(model, table.path)
-    d = encode(table.take(np.array([0], dtype=np.intp)).y).shape[1]
-    if isinstance(model, LangevinRegression):
-        model._single_output = d == 1
+    targets = _targets(table, model)
     kinds = ("subject",) if columns.id is None else ("id", "subject")
-    gathered = Gathered(n, d, kinds, key)
+    one = TablePass(table.path, n, targets, key, kinds)
+    source = RowSource(
+        None, width, bool(model.fit_intercept), np.ones(n, dtype=bool), one.notes.digests, key
+    )
     problem: Problem
     if smooth:
-        problem = _in_memory(table, gathered, model, encode, most_bytes, key)
+        problem = _in_memory(table, one, model, source, most_bytes)
         largest = problem.largest
     else:
-        problem = _in_one_pass(table, gathered, model, most_bytes, key, scheduler)
+        problem = _in_one_pass(table, one, model, source, most_bytes, scheduler)
         largest = problem.spectrum.largest
-    _check_gathered(table, gathered)
-    _check_unique(table, gathered.names)
-    start = np.zeros((problem.source.n_columns, d))
+    one.check()
+    _check_unique(table, one.notes.names)
+    start = np.zeros((source.n_columns, targets.n_outputs))
     model._learn(problem, _step_size(model, largest), start, RowBook(None, None, key))
-    return FittedTable(model, gathered.names, _class_counts(model, gathered))
+    counts = None
+    if isinstance(targets, ClassTargets):
+        counts = [int(count) for count in targets.counts(one.notes.target_sums, n)]
+    return FittedTable(model, one.notes.names, counts)
 
 
-def _class_counts(model: Model, gathered: Gathered) -> list[int] | None:
-    if not isinstance(model, LangevinClassification):
-        return None
-    Y = model.fitted_.source.Y
-    counts = gathered.target_sums if Y is None else model._members(Y).sum(axis=0)
-    return [int(count) for count in counts]
+def _targets(table: Table, model: Model) -> NumericTargets | ClassTargets:
+    if isinstance(model, LangevinClassification):
+        return targets_of(model)
+    first = table.take(np.array([0], dtype=np.intp)).y
+    d = encoded_targets(table.path, first, NumericTargets()).shape[1]
+    model._single_output = d == 1
+    return NumericTargets(d)
 
 
 def _model(loss: str, classify: bool, parameters: Mapping[str, Any]) -> Model:
@@ -123,23 +119,13 @@ def _model(loss: str, classify: bool, parameters: Mapping[str, Any]) -> Model:
 
 def _in_one_pass(
     table: Table,
-    gathered: Gathered,
+    one: TablePass,
     model: Model,
+    source: RowSource,
     most_bytes: int,
-    key: bytes,
     scheduler: str | None,
 ) -> RidgeProblem:
-    n, p = table.n_rows, len(table.features) + bool(model.fit_intercept)
-    source = RowSource(
-        ReadElsewhere(n, len(table.features)),  # type: ignore[arg-type]
-        None,
-        bool(model.fit_intercept),
-        np.ones(n, dtype=bool),
-        gathered.digests,
-        key,
-    )
-    alpha, d = float(model.alpha), gathered.n_outputs
-    classes = model.classes_ if isinstance(model, LangevinClassification) else None
+    n, p, alpha = source.n_rows, source.n_columns, float(model.alpha)
     if scheduler is not None:
         if n < p:
             raise WrongInput(
@@ -147,46 +133,31 @@ def _in_one_pass(
                 "such a table is fitted from its rows, in one process."
             )
         check_room(p)
-        statistics = gathered_by_cluster(
-            table, gathered, classes, key, scheduler, fit_intercept=source.fit_intercept
-        )
+        statistics = one.by_cluster(table, scheduler, fit_intercept=source.fit_intercept)
         return RidgeProblem.of_statistics(source, alpha, statistics)
-    with gathered_here(table, gathered, classes, most_bytes) as read:
-        return RidgeProblem.collected(source, alpha, d, read)
+    with one.here(table, most_bytes) as read:
+        return RidgeProblem.collected(source, alpha, one.targets.n_outputs, read)
 
 
 def _in_memory(
     table: Table,
-    gathered: Gathered,
+    one: TablePass,
     model: LangevinLogistic | LangevinHuber,
-    encode: Encode,
+    source: RowSource,
     most_bytes: int,
-    key: bytes,
 ) -> SmoothProblem:
-    n = table.n_rows
-    X, Y = np.empty((n, len(table.features))), np.empty((n, gathered.n_outputs))
-    for batch in table.batches(most_bytes):
-        targets = encode(batch.y)
-        gathered.note(table.path, batch, targets)
-        X[batch.places], Y[batch.places] = batch.X, targets
-    _check_gathered(table, gathered)
-    source = RowSource(
-        X, Y, bool(model.fit_intercept), np.ones(n, dtype=bool), gathered.digests, key
-    )
-    problem, _ = model._problem(source, gathered.n_outputs)
+    n, d = source.n_rows, one.targets.n_outputs
+    X, Y = np.empty((n, source.n_features)), np.empty((n, d))
+    for batch in table.batches(Scan(most_bytes=most_bytes)):
+        X[batch.places], Y[batch.places] = one.rows(batch)
+    one.check()
+    problem, _ = model._problem(source.reading(ArrayRows(X, Y)), d)
     assert isinstance(problem, SmoothProblem)
     return problem
 
 
-def _check_gathered(table: Table, gathered: Gathered) -> None:
-    if gathered.n_noted != table.n_rows:
-        raise changed(table.path)
-    for name, most in zip(("features", "targets"), gathered.largest, strict=True):
-        check_scale(f"{table.path}: {name}", most)
-
-
 def _check_unique(table: Table, names: Names) -> None:
-    place = names.twice("id") if "id" in names.hashes else None
+    place = names.first_duplicate("id") if "id" in names.hashes else None
     if place is not None:
         (name,) = table.take(np.array([place], dtype=np.intp)).ids or ("",)
         raise WrongInput(
@@ -204,10 +175,3 @@ def _step_size(model: Model, largest: float) -> float:
     if not isinstance(model.step_size, str):
         return step_size
     return float(2.0 ** (math.floor(8 * math.log2(step_size)) / 8))
-
-
-class ReadElsewhere:
-    """Stands in for an array whose rows are never read through a `RowSource`."""
-
-    def __init__(self, *shape: int) -> None:
-        self.shape = shape

@@ -131,8 +131,9 @@ def _restored(record: Mapping[str, Any], arrays: Arrays, key: bytes, latest: str
         model._single_output = n_outputs == 1
     else:
         model.classes_ = np.array(record["classes"])
+    fit_intercept = bool(record["fit_intercept"])
     source = RowSource(
-        None, None, bool(record["fit_intercept"]), arrays["live"], arrays["digests"], key
+        None, model.n_features_in_, fit_intercept, arrays["live"], arrays["digests"], key
     )
     problem: Problem
     if isinstance(model, LangevinLogistic | LangevinHuber):

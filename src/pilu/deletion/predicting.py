@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from pilu._progress import progress_bar
+from pilu.data.tables import feature_batches
 from pilu.deletion.store import Snapshot
-from pilu.deletion.tables import feature_batches
 from pilu.estimators.smooth import LangevinLogistic
 from pilu.exceptions import WrongInput
 

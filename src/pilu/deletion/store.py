@@ -23,6 +23,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from pilu.data.names import Names
+from pilu.data.tables import Columns
 from pilu.deletion.arrays import (
     drop_others,
     generations,
@@ -34,8 +36,6 @@ from pilu.deletion.arrays import (
 from pilu.deletion.ledger import Ledger, check_is_store
 from pilu.deletion.log import Entry, Log
 from pilu.deletion.model_records import Model, arrays_of, record_of, restore_model
-from pilu.deletion.names import Names
-from pilu.deletion.tables import Columns
 from pilu.exceptions import DoneWithTrouble, PiluError, StoreDamaged, WrongInput
 
 __all__ = ["FORMAT", "Change", "Snapshot", "Store", "check_is_free", "now"]

@@ -225,7 +225,7 @@ class ForgettingMixin(QuotingMixin):
     def _attached_partitions(self, X: Any, y: Any) -> RowSource:
         source, partitions = self.fitted_.source, Partitions.of(X, y)
         validate_data(self, partitions.like, reset=False, skip_check_array=True)
-        reading = partitions.reading(self._encoder(), self._theta.shape[1])
+        reading = partitions.reading(self._encoder())
         (sizes, index), numbers = partitions.rows(), np.flatnonzero(source.live)
         n, found = source.n_rows, int(sizes.sum())
         if found not in (n, len(numbers)):
@@ -245,8 +245,9 @@ class ForgettingMixin(QuotingMixin):
                         "was fitted."
                     )
             names = None  # the frame's own are the same, with their type
-        rows = PartitionedRows(partitions, sizes, reading, n_rows=n, numbers=numbers, names=names)
-        return source.reading(rows.X, rows.Y)
+        return source.reading(
+            PartitionedRows(partitions, sizes, reading, numbers=numbers, names=names)
+        )
 
     def _names_by_position(self) -> list[Any] | None:
         """The index of the fit, where it serves as ids; None for forgotten rows."""

@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 from pilu._checks import check_choice, check_flag
 from pilu.certify.accountant import Accountant
 from pilu.certify.certificate import Certificate
+from pilu.data.targets import ClassTargets, NumericTargets
 from pilu.estimators.base import LangevinBase
-from pilu.estimators.partitioned import NumericTargets, OneHotTargets, partitioned_rows
+from pilu.estimators.partitioned import partitioned_rows
 
-__all__ = ["LangevinClassification", "LangevinRegression", "check_classes_survive"]
+__all__ = ["LangevinClassification", "LangevinRegression"]
 
 Array = NDArray[np.float64]
 
@@ -34,8 +35,8 @@ class LangevinRegression(RegressorMixin, LangevinBase):  # type: ignore[misc]
         Y = check_array(y, ensure_2d=False, dtype=np.float64, ensure_all_finite=False)
         return X, Y.reshape(len(Y), -1)
 
-    def _encoder(self) -> Any:
-        return NumericTargets()
+    def _encoder(self) -> NumericTargets:
+        return NumericTargets(self._theta.shape[1])
 
     @property
     def coef_(self) -> Array:
@@ -83,8 +84,8 @@ class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[mis
         X = validate_data(self, X, dtype="numeric", reset=False, ensure_all_finite=False)
         return X, self._coded(column_or_1d(y))
 
-    def _encoder(self) -> Any:
-        return OneHotTargets(self.classes_)
+    def _encoder(self) -> ClassTargets:
+        return ClassTargets(self.classes_)
 
     @property
     def coef_(self) -> Array:
@@ -105,17 +106,11 @@ class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[mis
 
     def _coded(self, y: NDArray[Any]) -> Array:
         """Labels as targets; a label that is no class's is all zeros."""
-        return self._from_members(
-            np.asarray(np.asarray(y)[:, None] == self.classes_, dtype=np.float64)
-        )
-
-    def _from_members(self, members: Array) -> Array:
-        """Targets of one-hot columns."""
-        return members
+        return self._encoder().encode(y, strict=False)
 
     def _members(self, targets: Array) -> Array:
         """Targets as one-hot columns of the classes."""
-        return targets
+        return self._encoder().members(targets)
 
     def unlearn(
         self,
@@ -169,15 +164,11 @@ class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[mis
 
     def _classes_left(self, rows: NDArray[np.intp], *, may_empty: bool) -> Array:
         """Rows of every class once `rows` are gone."""
-        requested = self._members(self.fitted_.source.take(rows)[1]).sum(axis=0)
+        requested = self._encoder().members(self.fitted_.source.take(rows)[1]).sum(axis=0)
         left: Array = self._counted() - requested
         if not may_empty:
-            check_classes_survive(
-                self.classes_,
-                left,
-                requested,
-                "refit without the class, or pass keep_empty_classes=True",
-            )
+            remedy = "refit without the class, or pass keep_empty_classes=True"
+            self._encoder().check_left(left, requested, remedy)
         return left
 
     def _counted(self) -> Array:
@@ -185,23 +176,9 @@ class LangevinClassification(ClassifierMixin, LangevinBase):  # type: ignore[mis
         source, known = self.fitted_.source, self._class_counts
         partitions = partitioned_rows(source)
         if partitions is None:
-            assert source.Y is not None
-            everyone = self._members(np.asarray(source.Y[np.flatnonzero(source.live)]))
-            return np.asarray(everyone.sum(axis=0))
+            targets = source.targets()
+            return self._encoder().counts(targets.sum(axis=0), len(targets))
         # Every row has one class, so that counts of another moment have another sum.
         if known is None or known.sum() != source.live.sum():
             known = self._class_counts = partitions.target_sums(source.live)
         return known
-
-
-def check_classes_survive(
-    classes: NDArray[Any], left: Array, requested: Array, remedy: str
-) -> None:
-    """Refuse to forget the last rows of a class; counts are those of every class."""
-    emptied = classes[(left == 0) & (requested > 0)]
-    if len(emptied):
-        raise ValueError(
-            f"rows must leave at least one row of every class, got the last row(s) of class "
-            f"{emptied.tolist()[0]!r}. Its name would stay in the model, where the certificate "
-            f"does not cover it: {remedy}."
-        )

@@ -11,51 +11,19 @@ from numpy.typing import NDArray
 from pilu._extras import need
 from pilu.certify.accountant import Accountant, Law, Target
 from pilu.chains.request import Request
+from pilu.data.graphs import delayed
 from pilu.data.partitions import PartitionedRows, Reading, taken
-from pilu.data.rows import RowSource, digests_of
-from pilu.data.values import index_of, labels_of, numbers_of
+from pilu.data.rows import RowSource, compare_digests, digests_of
+from pilu.data.values import index_of
 
-__all__ = ["NumericTargets", "OneHotTargets", "lazy_quote", "partitioned_rows"]
+__all__ = ["lazy_quote", "partitioned_rows"]
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class NumericTargets:
-    """Targets of regression, n x d."""
-
-    def __call__(self, y: Any) -> Array:
-        """Numbers of a partition's targets."""
-        values = np.asarray(numbers_of("y", y), dtype=np.float64)
-        return values[:, None] if values.ndim == 1 else values
-
-
-@dataclass(frozen=True, eq=False)
-class OneHotTargets:
-    """A column for every class."""
-
-    classes: NDArray[Any]  # as they were found: a list would make whole numbers of dates
-
-    def __call__(self, y: Any) -> Array:
-        """Ones where the label is a class's, one in every row."""
-        labels = labels_of(y)
-        same = np.asarray(labels[:, None] == self.classes, dtype=np.float64)
-        hot = np.broadcast_to(same, (len(labels), len(self.classes)))  # of other types: one False
-        if (wrong := hot.sum(axis=1) != 1).any():
-            label = labels[wrong][0]
-            label = str(label) if isinstance(label, str) else label  # not numpy's
-            raise ValueError(
-                f"y must be one of the {len(self.classes)} classes of the fit in every row, got "
-                f"{label!r}. Labels must be the same, and of one type, whenever they "
-                "are read: persist() them if they are not."
-            )
-        return np.array(hot)
-
-
 def partitioned_rows(source: RowSource) -> PartitionedRows | None:
     """The partitions that a source reads from, if it does."""
-    rows = getattr(source.X, "rows", None)
-    return rows if isinstance(rows, PartitionedRows) else None
+    return source.rows if isinstance(source.rows, PartitionedRows) else None
 
 
 def lazy_quote(
@@ -65,7 +33,6 @@ def lazy_quote(
 
     Its index is that of the frame that was fitted, or the rows' numbers: what `unlearn` takes.
     """
-    delayed = need("dask", for_="dask collections", extra="dask").delayed
     frames = need("dask.dataframe", for_="quotes of dask collections", extra="dask")
     pandas = need("pandas", for_="quotes of dask collections", extra="dask")
     # One task for all partitions: the law goes to every worker once.
@@ -77,7 +44,7 @@ def lazy_quote(
         mine = None if names is None else names[named : named + len(left)]
         named += len(left)
         parts.append(
-            delayed(_priced, pure=False)(
+            delayed(_priced)(
                 price, part, len(here), np.flatnonzero(source.live[here]), left,
                 source.digests[left], mine,
             )
@@ -125,7 +92,7 @@ def _priced(
         index = pandas.Index(numbers) if own is None else own[kept]
     if not len(kept):
         return _table([[]] * len(_COLUMNS), index)
-    RowSource.compare(digests, digests_of(features, targets, price.key), numbers)
+    compare_digests(digests, digests_of(features, targets, price.key), numbers)
     ones = np.ones((len(kept), int(price.fit_intercept)))
     request = Request(np.hstack([features, ones]), targets, numbers)
     with parallel_config(n_jobs=1):  # the other cores are with other partitions

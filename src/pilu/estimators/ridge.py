@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
-from pilu.data.partitions import Learned, Partitions
+from pilu.data.partitions import LearnedPartitions, Partitions
+from pilu.data.targets import ClassTargets, NumericTargets
 from pilu.estimators.outputs import LangevinClassification, LangevinRegression
 from pilu.estimators.ridge_base import LangevinRidgeBase
 
@@ -75,9 +76,9 @@ class LangevinRidge(LangevinRegression, LangevinRidgeBase):
     True
     """
 
-    def _partitioned_targets(self, partitions: Partitions) -> tuple[Any, int]:
+    def _partitioned_targets(self, partitions: Partitions) -> NumericTargets:
         self._single_output = partitions.y_is_vector
-        return self._encoder(), partitions.n_outputs
+        return NumericTargets(partitions.n_outputs)
 
 
 class LangevinRidgeClassifier(LangevinClassification, LangevinRidgeBase):
@@ -102,7 +103,7 @@ class LangevinRidgeClassifier(LangevinClassification, LangevinRidgeBase):
     (42,)
     """
 
-    def _partitioned_targets(self, partitions: Partitions) -> tuple[Any, int]:
+    def _partitioned_targets(self, partitions: Partitions) -> ClassTargets:
         if not partitions.y_is_vector and partitions.n_outputs == 1:
             warnings.warn(
                 "y must be a vector of classes, got a frame or matrix of one column, which is "
@@ -113,15 +114,15 @@ class LangevinRidgeClassifier(LangevinClassification, LangevinRidgeBase):
         self.classes_ = partitions.classes()
         check_classification_targets(self.classes_)
         self._check_classes()
-        return self._encoder(), len(self.classes_)
+        return self._encoder()
 
     def _fit(self, *given: Any) -> None:
         self._class_counts = None
         super()._fit(*given)
 
-    def _fit_partitions(self, *given: Any) -> Learned:
+    def _fit_partitions(self, *given: Any) -> LearnedPartitions:
         learned = super()._fit_partitions(*given)
-        self._class_counts = learned.target_sums
+        self._class_counts = learned.notes.target_sums
         return learned
 
     def decision_function(self, X: Any) -> Array:

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
-from pilu._checks import check_choice, check_scale
+from pilu._checks import check_choice
 from pilu.chains.chain import SOLVERS, Problem
-from pilu.data.partitions import Learned, PartitionedRows, Partitions, is_dask
+from pilu.data.partitions import LearnedPartitions, PartitionedRows, Partitions, is_dask
 from pilu.data.rows import RowSource
+from pilu.data.targets import ClassTargets, NumericTargets
 from pilu.estimators.base import LangevinBase, check_batch_size
 from pilu.estimators.planning import PlanningMixin
 from pilu.estimators.requests import RowBook
@@ -71,7 +72,7 @@ class LangevinRidgeBase(PlanningMixin, LangevinBase):
 
     def _fit_partitions(
         self, partitions: Partitions, named: dict[str, Any], coef_init: ArrayLike | None
-    ) -> Learned:
+    ) -> LearnedPartitions:
         """The same from dask collections: one pass over the partitions, where they are."""
         if self.batch_size is not None or self.solver != "spectral":
             raise ValueError(
@@ -82,17 +83,16 @@ class LangevinRidgeBase(PlanningMixin, LangevinBase):
         key, fit_intercept = secrets.token_bytes(32), bool(self.fit_intercept)
         validate_data(self, partitions.like, skip_check_array=True)  # names of columns
         sums = self._wants_sums(partitions)
-        encode, d = self._partitioned_targets(partitions)
-        reading = partitions.reading(encode, d)
+        targets = self._partitioned_targets(partitions)
+        reading, d = partitions.reading(targets), targets.n_outputs
         learned = partitions.learn(reading, key, fit_intercept=fit_intercept, sums=sums)
         n, p = int(learned.sizes.sum()), partitions.n_features
         if n < 2:
             raise ValueError(f"X must have at least 2 rows, got n_samples={n}.")
-        for name, largest in zip(("X", "y"), learned.largest, strict=True):
-            check_scale(name, largest)
-        rows = PartitionedRows(partitions, learned.sizes, reading, n_rows=n)
-        live = np.ones(n, dtype=bool)
-        source = RowSource(rows.X, rows.Y, fit_intercept, live, learned.digests, key)  # type: ignore[arg-type]
+        learned.notes.check_scale()
+        rows = PartitionedRows(partitions, learned.sizes, reading)
+        live, digests = np.ones(n, dtype=bool), learned.notes.digests
+        source = RowSource(rows, partitions.n_features, fit_intercept, live, digests, key)
         alpha = float(self.alpha)
         if n >= source.n_columns and learned.statistics is not None:
             problem = RidgeProblem.of_statistics(source, alpha, learned.statistics)
@@ -116,8 +116,8 @@ class LangevinRidgeBase(PlanningMixin, LangevinBase):
         check_room(p)
         return True
 
-    def _partitioned_targets(self, partitions: Partitions) -> tuple[Any, int]:
-        """How targets become numbers, and how many columns they have."""
+    def _partitioned_targets(self, partitions: Partitions) -> NumericTargets | ClassTargets:
+        """How targets become numbers."""
         raise NotImplementedError
 
     def _problem(self, source: RowSource, n_outputs: int) -> tuple[Problem, float]:

@@ -11,6 +11,7 @@ from pilu._checks import LARGEST_SQUARE, check_integer, check_real
 from pilu.chains.chain import Problem
 from pilu.data.partitions import is_dask
 from pilu.data.rows import RowSource
+from pilu.data.targets import ClassTargets
 from pilu.estimators.base import LangevinBase, check_batch_size
 from pilu.estimators.outputs import LangevinClassification, LangevinRegression
 from pilu.estimators.utility import Validation
@@ -117,14 +118,8 @@ class SmoothClassifier(_Smooth, LangevinClassification):
     parameters mean.
     """
 
-    def _from_members(self, members: Array) -> Array:
-        """One-hot; 1 and -1 for two classes."""
-        return members[:, 1:] - members[:, :1] if len(self.classes_) == 2 else members
-
-    def _members(self, targets: Array) -> Array:
-        if len(self.classes_) > 2:
-            return targets
-        return np.hstack([targets < 0, targets > 0]).astype(np.float64)
+    def _encoder(self) -> ClassTargets:
+        return ClassTargets(self.classes_, signed=True)
 
     def decision_function(self, X: Any) -> Array:
         """Scores: of the second of two classes, or of every class."""
