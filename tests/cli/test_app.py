@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from pilu.cli.app import app
 from pilu.cli.options import option_names
+from pilu.exceptions import BeyondPrecision, WrongInput
 
 COMMANDS = [command.name or command.callback.__name__ for command in app.registered_commands]
 
@@ -416,6 +417,27 @@ def test_debug_shows_the_traceback_of_a_wrong_input(tmp_path):
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "Traceback" not in found.stderr
     assert found.returncode == 2
+
+
+@pytest.mark.parametrize("bug", [ValueError, ZeroDivisionError, KeyError, RuntimeError])
+def test_a_bug_shows_its_traceback(fitted, monkeypatch, bug):
+    def fails(*_, **__):
+        raise bug("shapes (3,) and (4,)")
+
+    monkeypatch.setattr("pilu.deletion.desk.Desk.quote", fails)
+    output = fitted("quote store --subject p3", code=70)
+    assert "Traceback" in output
+    assert f"{bug.__name__}: " in output
+    assert output.endswith("pilu: This is a bug in pilu; please report it.\n")
+
+
+@pytest.mark.parametrize("error", [WrongInput, BeyondPrecision, MemoryError])
+def test_a_wrong_input_shows_no_traceback(fitted, monkeypatch, error):
+    def fails(*_, **__):
+        raise error("use more noise")
+
+    monkeypatch.setattr("pilu.deletion.desk.Desk.quote", fails)
+    assert fitted("quote store --subject p3", code=2) == "pilu: use more noise\n"
 
 
 def test_help_and_ledger_import_nothing_heavy():
