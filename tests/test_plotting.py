@@ -1,4 +1,4 @@
-"""The picture of an audit: what is drawn where. That of a comparison is tested beside `compare`."""
+"""The picture of an audit; that of a comparison is tested with `compare`."""
 
 import numpy as np
 import pytest

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pilu.exceptions import WrongArgument
+from pilu.exceptions import WrongArgument, WrongInput
 
 __all__ = [
     "LARGEST_NUMBER",
@@ -26,17 +26,17 @@ __all__ = [
 ]
 
 LARGEST_NUMBER = 1e50  # magnitude of data and noise
-LARGEST_SQUARE = 1e100  # and of what is made of their squares
+LARGEST_SQUARE = 1e100  # magnitude of sums of their squares
 _CACHED_NUMBERS = 2**15
 
 
 def complaint(name: str, allowed: str, value: object, remedy: str = "") -> WrongArgument:
-    """The error for an argument out of its range, to be raised by the caller."""
+    """The error for an argument that is out of its range; the caller raises it."""
     return WrongArgument(name, allowed, value, remedy)
 
 
 def first_line(error: Exception) -> str:
-    """What went wrong, in one line."""
+    """The first line of an error's message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
@@ -50,21 +50,16 @@ def check_real(
     remedy: str = "",
 ) -> float:
     """A finite real number, strictly above `above` or at least `least`, and at most `most`."""
+    allowed = "a finite number"
     if above is not None:
-        allowed = f"a finite number > {above:g}"
+        allowed += f" > {above:g}"
     elif least is not None:
-        allowed = f"a finite number >= {least:g}"
-    else:
-        allowed = "a finite number"
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise complaint(name, allowed, value, remedy)
-    number = float(value)
+        allowed += f" >= {least:g}"
+    number = _as_real(value)
     if most < number < math.inf:
         raise complaint(name, f"at most {most:g}", value)
-    too_low = (above is not None and not number > above) or (
-        least is not None and not number >= least
-    )
-    if not math.isfinite(number) or too_low:
+    too_low = (above is not None and number <= above) or (least is not None and number < least)
+    if too_low or not math.isfinite(number):
         raise complaint(name, allowed, value, remedy)
     return number
 
@@ -78,13 +73,10 @@ def check_integer(name: str, value: Any, *, least: int, remedy: str = "") -> int
 
 def check_probability(name: str, value: Any) -> float:
     """A number strictly between 0 and 1."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, numbers.Real)
-        or not 0.0 < float(value) < 1.0
-    ):
+    number = _as_real(value)
+    if not 0.0 < number < 1.0:
         raise complaint(name, "in the open interval (0, 1)", value)
-    return float(value)
+    return number
 
 
 def check_flag(name: str, value: Any) -> bool:
@@ -102,7 +94,7 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def as_numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """A float64 array of real numbers; booleans, text and complex numbers are refused."""
+    """A float64 array of real numbers; refuses booleans, text and complex numbers."""
     array = np.asarray(value)
     if array.dtype.kind not in "iuf":
         raise complaint(name, "a real number or an array of real numbers", value)
@@ -110,28 +102,38 @@ def as_numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def check_memory(needed: float, what: str, remedy: str) -> None:
-    """Refuse what this machine cannot hold, before it is begun; `needed` in bytes."""
+    """Refuse work that needs more bytes of memory than this machine has, before it starts."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # a system that does not tell
+    except (AttributeError, ValueError, OSError):  # this system does not report its memory
         return
     if needed > memory:
-        raise ValueError(
+        raise WrongInput(
             f"{what} would take {needed / 1e9:.0f} GB, and this machine has {memory / 1e9:.0f} GB. "
             f"{remedy}"
         )
 
 
 def check_scale(name: str, values: Any) -> None:
-    """Refuse data and noise of magnitudes that the proofs' arithmetic does not cover."""
-    # Squares and their products must stay within the doubles on every path to a certificate.
+    """Refuse data and noise whose magnitudes the proofs' arithmetic does not cover."""
+    # Squares, and products of squares, must not overflow on any path to a certificate.
     values, largest = np.atleast_1d(values), 0.0
     step = max(1, _CACHED_NUMBERS * len(values) // values.size)
-    for start in range(0, len(values), step):  # few enough to be in the cache for the second look
+    for start in range(0, len(values), step):  # each part stays in the cache for both passes
         some = values[start : start + step]
         largest = max(largest, abs(float(np.max(some))), abs(float(np.min(some))))
     if largest > LARGEST_NUMBER or 0.0 < largest < 1 / LARGEST_NUMBER:
-        raise ValueError(
+        raise WrongInput(
             f"{name} must have its largest magnitude in [{1 / LARGEST_NUMBER:g}, "
             f"{LARGEST_NUMBER:g}], got {largest:g}. Choose other units."
         )
+
+
+def _as_real(value: Any) -> float:
+    """A real number as a float; anything else is NaN, which lies in no range."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond all floats
+        return math.inf

@@ -1,7 +1,7 @@
-"""Numbers to a few digits, for people and for records that should tell little.
+"""Numbers rounded to a few digits, for readers and for records that should reveal little.
 
-What is promised or spent is rounded up and what is left is rounded down: no reader may be told of
-a smaller epsilon than was certified.
+What is promised or spent is rounded up, and what is left is rounded down: a reader never sees a
+smaller epsilon than was certified.
 
 >>> up(1 / 30), down(1 / 30)
 ('0.03334', '0.03333')
@@ -16,25 +16,25 @@ _DIGITS = 4
 
 
 def up(value: float, digits: int = _DIGITS) -> str:
-    """A number to a few digits, never smaller than it is."""
+    """A number rounded up to a few digits."""
     return _short(value, digits, ROUND_CEILING)
 
 
 def down(value: float, digits: int = _DIGITS) -> str:
-    """A number to a few digits, never greater than it is."""
+    """A number rounded down to a few digits."""
     return _short(value, digits, ROUND_FLOOR)
 
 
 def near(value: float, digits: int = _DIGITS) -> str:
-    """A number to a few digits."""
+    """A number rounded to a few digits."""
     return _short(value, digits, ROUND_HALF_EVEN)
 
 
 def up_to_grid(value: float, per_octave: int) -> float:
-    """The least power of 2^(1/per_octave) that is not below a number > 0, rounding aside."""
+    """The least power of 2^(1/per_octave) that is at least a number > 0, up to rounding."""
     step = math.ceil(per_octave * math.log2(value) - 1e-9)
-    found = math.pow(2.0, step / per_octave)
-    return found if found >= value else math.pow(2.0, (step + 1) / per_octave)
+    power = math.pow(2.0, step / per_octave)
+    return power if power >= value else math.pow(2.0, (step + 1) / per_octave)
 
 
 def _short(value: float, digits: int, rounding: str) -> str:

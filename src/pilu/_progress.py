@@ -1,4 +1,4 @@
-"""Progress bars: on a terminal, for work that takes longer than a moment."""
+"""Progress bars for work that takes longer than a second, on terminals only."""
 
 from typing import Any
 
@@ -8,5 +8,5 @@ __all__ = ["progress_bar"]
 
 
 def progress_bar(total: int, *, what: str, unit: str) -> Any:
-    """A bar with `update(n)`, to be used as a context; silent where stderr is no terminal."""
+    """A context manager with `update(n)`; silent if stderr is not a terminal."""
     return tqdm(total=total, desc=what, unit=unit, disable=None, delay=1.0, leave=False)

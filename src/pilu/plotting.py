@@ -1,4 +1,4 @@
-"""Pictures of tables (needs the extra ``pilu[plot]``)."""
+"""Pictures of comparisons and audits (needs the extra ``pilu[plot]``)."""
 
 import ast
 from typing import Any
@@ -14,17 +14,17 @@ _MARKERS = "osD^v<>P"
 
 
 def plot_comparison(frame: Any, *, title: str = "", axes: Any = None) -> Any:
-    """Draw what `pilu.compare` returns: error and time of every method, and what it claims.
+    """Draw what `pilu.compare` returns: the error, the time and the claim of every method.
 
-    Full markers are certified, open ones are not; the marker's form tells the requests apart. A
-    bar stands at the expected error where it is known.
+    Filled markers are certified and open ones are not. Each request has its own marker. A vertical
+    bar marks the expected error, if it is known.
 
     Parameters
     ----------
     frame : pandas.DataFrame
     title : str
     axes : pair of matplotlib axes, optional
-        Where to draw errors and seconds; a new figure by default.
+        Axes for errors and for seconds. Default: a new figure.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def plot_comparison(frame: Any, *, title: str = "", axes: Any = None) -> Any:
     for place, request in enumerate(requests):
         some = frame[frame["request"] == request]
         y = np.array([methods.index(name) for name in some["method"]])
-        y = y + 0.44 * ((place + 0.5) / len(requests) - 0.5)  # side by side, not upon each other
+        y = y + 0.44 * ((place + 0.5) / len(requests) - 0.5)  # side by side
         marker = _MARKERS[place % len(_MARKERS)]
         colours = np.where(some["certified"], _CERTIFIED, _OPEN)
         faces = np.where(some["certified"], _CERTIFIED, "white")
@@ -92,18 +92,19 @@ def plot_audit(
     title: str = "",
     axes: Any = None,
 ) -> Any:
-    """Draw trade-off curves in one frame: what is certified, what is true, what an audit found.
+    """Draw trade-off curves: what is certified, what is true, and what an audit measured.
 
-    Rates of false alarms and of misses; the diagonal is guessing, and further below is easier to
-    tell apart. Below the certificate's curve no test whatsoever can come.
+    The axes are the rates of false alarms and of misses. The diagonal is guessing; the further a
+    curve lies below it, the easier the two runs are to distinguish. No test can reach a point
+    below the certificate's curve.
 
     Parameters
     ----------
     audit : pilu.auditing.Audit
     certificate : pilu.Certificate, optional
-        Drawn as the region that its epsilon and delta allow.
+        Its epsilon and delta are drawn as the region that they allow.
     exact : pilu.accounting.GaussianPair, optional
-        `RidgeRuns.pair`: the best test's curve.
+        `RidgeRuns.pair`, drawn as the curve of the best test.
     title : str
     axes : matplotlib axes, optional
 
@@ -119,7 +120,7 @@ def plot_audit(
     if certificate is not None:
         epsilon, delta = certificate.epsilon, certificate.delta
         allowed = np.maximum(1 - delta - np.exp(epsilon) * alpha, 0.0)
-        reverse = certificate.scope["reverse_delta"]  # with the two runs exchanged, where it holds
+        reverse = certificate.scope["reverse_delta"]  # with the two runs exchanged, if certified
         if reverse is not None:
             allowed = np.maximum(allowed, np.exp(-epsilon) * (1 - reverse - alpha))
         axes.fill_between(alpha, allowed, color="0.92", zorder=0)
@@ -148,7 +149,7 @@ def plot_audit(
 
 
 def _best_curve(pair: Any, alpha: Any) -> Any:
-    """The trade-off curve of two Gaussians, as the envelope of the lines that its deltas allow."""
+    """The trade-off curve of two Gaussians: the envelope of the lines that their deltas allow."""
     best, other = np.zeros_like(alpha), pair.reversed()
     for epsilon in np.concatenate([[0.0], np.geomspace(1e-2, 30.0, 60)]):
         best = np.maximum(best, 1 - pair.delta(epsilon) - np.exp(epsilon) * alpha)
@@ -172,7 +173,7 @@ def _claim(answers: Any) -> str:
 
 
 def _rows(request: Any) -> tuple[int, ...]:
-    """A request as `compare` gives it, or as a file of its table has it."""
+    """A request as `compare` returns it, or as text that was read from a file."""
     rows: tuple[int, ...] = ast.literal_eval(request) if isinstance(request, str) else request
     return rows
 

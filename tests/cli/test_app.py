@@ -9,9 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from pilu.cli.app import app
+from pilu.cli.options import option_names
+from pilu.exceptions import BeyondPrecision, WrongInput
 
 COMMANDS = [command.name or command.callback.__name__ for command in app.registered_commands]
 
@@ -44,23 +47,25 @@ def test_the_whole_path(fitted, tmp_path):
     quoted = json.loads(fitted("quote store --subject p3 --subject p4 --steps 1 --json"))
     assert [line["rows"] for line in quoted["quotes"]] == [3, 3]
     assert quoted["left"] == {"epsilon": 10.0, "delta": 20 / 60}
-    told = fitted("unlearn store --subject p3 --steps 1 --receipt c.json")
-    assert "Forgot 3 row(s) by langevin" in told
+    done = fitted("unlearn store --subject p3 --steps 1 --receipt c.json")
+    assert "Forgot 3 row(s) by langevin" in done
     assert "holds" in fitted("verify c.json")
     assert json.loads((tmp_path / "c.json").read_text())["evidence"]
     assert "epsilon 10" in fitted("redraw store")
     log = fitted(f"ledger store --since {head}")
-    assert "learned 60 rows" in log
+    assert "Learned from 60 rows of 3 features" in log
+    assert "Forgot 1 person with 3 rows: epsilon 1." in log
+    assert "Redrew the parameters. The full budget is available again." in log
     assert "The log has only grown" in log
 
 
-def test_everybody_is_quoted(fitted, tmp_path):
+def test_all_people_are_quoted(fitted, tmp_path):
     fitted("unlearn store --subject p3 --steps 1")
-    found = json.loads(fitted("quote store --all --steps 1 --out costs.csv --json"))
-    assert len(found["quotes"]) == 19
+    quoted = json.loads(fitted("quote store --all --steps 1 --out costs.csv --json"))
+    assert len(quoted["quotes"]) == 19
     with (tmp_path / "costs.csv").open() as file:
         lines = list(csv.DictReader(file))
-    assert [line["subject"] for line in lines] == [line["subject"] for line in found["quotes"]]
+    assert [line["subject"] for line in lines] == [line["subject"] for line in quoted["quotes"]]
     one = json.loads(fitted("quote store --subject p7 --steps 1 --json"))["quotes"][0]
     assert float(next(line for line in lines if line["subject"] == "p7")["noise"]) == one["noise"]
     assert "19 people at epsilon 1" in fitted("quote store --all --steps 1")
@@ -87,8 +92,16 @@ def test_a_signed_receipt_against_everything(fitted, tmp_path):
 
 def test_arguments_have_the_names_of_options_and_columns_their_own(fitted, tmp_path):
     wrong = fitted("unlearn store --subject p3 --steps 0", code=2)
-    assert "steps must be an integer >= 1, got steps=0." in wrong
-    assert "n_unlearn" not in wrong
+    assert wrong == "pilu: --steps must be an integer >= 1, got --steps=0.\n"
+    for option, value, allowed in (
+        ("--learning-steps", "0", "an integer >= 1"),
+        ("--budget-epsilon", "-1.0", "a finite number > 0"),
+        ("--budget-delta", "2.0", "in the open interval (0, 1)"),
+        ("--memory", "much", "a size such as 2GB"),
+    ):
+        line = "fit people.parquet --target y --subject person --out other"
+        wrong = fitted(f"{line} {option} {value}", code=2)
+        assert f"pilu: {option} must be {allowed}, got {option}=" in wrong
     columns = {"n_steps": [1.0, 2.0, 3.0], "n_unlearn_steps": ["a", "b", "c"], "y": [0.0, 1.0, 2.0]}
     pyarrow.parquet.write_table(pa.table(columns), tmp_path / "odd.parquet")
     line = "fit odd.parquet --target y --id n_steps --out odd"
@@ -152,13 +165,13 @@ def test_two_that_want_one_receipt(fitted, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Desk, "unlearn", meanwhile)
     output = fitted("unlearn store --subject p3 --receipt c.json", code=4)
-    assert "the change is done, but its receipt could not be called c.json" in output
+    assert "the change was made, but its receipt could not be named c.json" in output
     assert (tmp_path / "c.json").read_text() == "another one's"
     (part,) = tmp_path.glob(".c.json.*.part")
     assert "in the log of the store" in fitted(f"verify {part.name} --store store")
 
 
-def test_an_answer_that_nobody_hears(fitted, tmp_path):
+def test_an_answer_that_cannot_be_printed(fitted, tmp_path):
     """Real processes: stdout is full, the deletion is done, and the code says so."""
     command = [sys.executable, "-m", "pilu", "unlearn", "store", "--subject", "p3"]
     with open("/dev/full", "w") as full:
@@ -166,7 +179,7 @@ def test_an_answer_that_nobody_hears(fitted, tmp_path):
             [*command, "--receipt", "c.json"], stdout=full, stderr=subprocess.PIPE, text=True
         )
     assert found.returncode == 4
-    assert "it is done, but the answer could not be written: No space left" in found.stderr
+    assert "the change was made, but the answer could not be printed: No space left" in found.stderr
     assert "already been forgotten" in fitted("unlearn store --subject p3", code=2)
     assert "holds" in fitted("verify c.json --store store")
 
@@ -181,15 +194,15 @@ def test_a_release_is_verified(fitted, tmp_path):
 
 def test_what_is_spent_is_rounded_up_and_what_is_left_down(fitted):
     """delta = 1/60 = 0.016666... each, of 1/3."""
-    told = fitted("unlearn store --subject p3 --steps 1")
-    assert "at delta 0.01667" in told
-    assert "epsilon 9, delta 0.3166" in told
+    done = fitted("unlearn store --subject p3 --steps 1")
+    assert "at delta 0.01667" in done
+    assert "epsilon 9, delta 0.3166" in done
     fitted("unlearn store --subject p4 --steps 1 --recollect")
 
 
 def test_a_report_is_written(fitted, tmp_path):
     fitted("unlearn store --subject p3 --steps 1")
-    assert "open it in a browser" in fitted("report store --out report.html --people 7")
+    assert "Open report.html in a browser" in fitted("report store --out report.html --people 7")
     page = (tmp_path / "report.html").read_text()
     assert "1 person with 3 rows" in page
     (tmp_path / "people.parquet").unlink()  # without the table all but the costs is there
@@ -236,8 +249,8 @@ def test_classes_from_a_csv_are_text(run, tmp_path):
 
 
 def test_the_demo_walks_the_whole_path(run, tmp_path):
-    told = run("demo --out demo")
-    commands = {line.split()[2] for line in told.splitlines() if line.startswith("$ pilu ")}
+    shown = run("demo --out demo")
+    commands = {line.split()[2] for line in shown.splitlines() if line.startswith("$ pilu ")}
     assert commands == set(COMMANDS) - {"demo"}
     assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000
     assert "must be a new or empty folder" in run("demo --out demo", code=2)
@@ -264,25 +277,22 @@ def test_what_is_quoted_is_what_is_done(fitted):
         ("unlearn store --subject nobody", "got unknown 'nobody'"),
         ("unlearn nothing --subject p3", "must be a store"),
         ("unlearn store --subject p3 --receipt store/c.json", "outside of the store"),
-        (
-            "unlearn store --subject p3 --receipt nowhere/c.json",
-            "must be in a folder that is there",
-        ),
+        ("unlearn store --subject p3 --receipt nowhere/c.json", "must be in an existing folder"),
         ("unlearn store --subject p3 --receipt people.parquet", "must be a new file"),
         ("release store --out store/ledger.sqlite", "out must be outside of the store"),
         ("predict store --rows people.parquet --out people.parquet", "must be another file"),
         ("fit people.parquet --target y --out other", "without names no row can be forgotten"),
         ("unlearn store --subject p3 --epsilon -1", "epsilon must be a finite number > 0"),
         ("ledger store --since 5:xyz", "a head must"),
-        ("ledger store --proof p.json", "give --since or --entry"),
-        ("ledger store --entry 7 --proof p.json", "place must be in [0, 0]"),
-        ("unlearn store --subject p3 --steps 0", "pilu: steps must be an integer >= 1"),
+        ("ledger store --proof p.json", "--proof must come with either --since or --entry"),
+        ("ledger store --entry 7 --proof p.json", "must be in [0, 0], got 7"),
+        ("unlearn store --subject p3 --steps 0", "pilu: --steps must be an integer >= 1"),
         ("quote store", "either --subject or --all must be given"),
         ("quote store --all --subject p3", "either --subject or --all must be given"),
         ("quote store --subject p3 --subject nobody", "got unknown 'nobody'"),
         ("request store --subject nobody", "got unknown 'nobody'"),
-        ("unlearn store --subject p3 --subject p4", "subject must be given once, got 2"),
-        ("request store --subject p3 --subject p4", "subject must be given once, got 2"),
+        ("unlearn store --subject p3 --subject p4", "--subject must be one person, got"),
+        ("request store --subject p3 --subject p4", "--subject must be one person, got"),
         ("unlearn store --subject p3 --table nothing.csv", "table must be a file"),
         ("unlearn store --subject p3 --method hope", "method must be"),
         ("unlearn store --subject p3 --delta 2", "delta must be"),
@@ -298,11 +308,17 @@ def test_what_is_quoted_is_what_is_done(fitted):
         ("report store --out people.parquet", "must be another file than what is read"),
         ("report store --out r.html --table nothing.csv", "table must be a file"),
         ("report store --out r.html --people 0", "people must be an integer >= 1"),
-        ("release store --out nowhere/model.json", "in a folder that is there"),
+        (
+            "release store --out nowhere/model.json",
+            "--out must be in an existing folder, got --out='nowhere/model.json'",
+        ),
         ("ledger store --entry 0", "entry must come with --proof"),
         ("ledger nothing", "got no such folder"),
         ("fit people.parquet --target y --subject person --out .", "a name of its own"),
-        ("verify store --public-key desk.pub", "must be left out where a store is verified"),
+        (
+            "verify store --public-key desk.pub",
+            "--public-key must be left out when a store is verified",
+        ),
         ("fit people.parquet --target y --target y --subject person --out o", "different columns"),
         ("fit people.parquet --target person --subject y --out o", "by text or a whole number"),
         ("fit people.parquet --target y --subject person --classify --out o", "whole numbers"),
@@ -332,16 +348,16 @@ def test_errors_are_one_line_and_change_nothing(fitted, capfd, line, message):
 
 
 def test_release_and_predict(fitted, tmp_path):
-    assert "nobody was forgotten yet" in fitted("release store --out model.json")
+    assert "nothing was forgotten yet" in fitted("release store --out model.json")
     assert len(json.loads((tmp_path / "model.json").read_text())["coefficients"][0]) == 3
     assert "60 predictions" in fitted("predict store --rows people.parquet --out out.csv")
-    assert "released" in fitted("ledger store")
+    assert "Released coefficients" in fitted("ledger store")
 
 
 def test_a_queue(fitted):
-    assert "Nobody waits" in fitted("run store")
+    assert "No requests are pending" in fitted("run store")
     fitted("request store --subject p3 --due 2027-01-31")
-    assert "2 wait(s)" in fitted("request store --subject p5")
+    assert "Pending: 2." in fitted("request store --subject p5")
     done = json.loads(fitted("run store --json"))
     assert done["rows"] == [9, 10, 11, 15, 16, 17]
     assert "due 2027-01-31" in fitted("ledger store")
@@ -357,12 +373,12 @@ def test_a_budget_that_is_spent_has_a_code_of_its_own(run):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example(run, command):
-    told = run(f"{command} --help")
-    assert f"pilu {command} " in told
-    assert ("--json" in told) == (command != "demo")  # which runs the others
+    shown = run(f"{command} --help")
+    assert f"pilu {command} " in shown
+    assert ("--json" in shown) == (command != "demo")  # which runs the others
 
 
-def test_somebody_who_has_all_rows(run, tmp_path):
+def test_a_person_who_has_all_rows(run, tmp_path):
     table = pyarrow.parquet.read_table(tmp_path / "people.parquet")
     where = table.column_names.index("person")
     pyarrow.parquet.write_table(
@@ -371,17 +387,59 @@ def test_somebody_who_has_all_rows(run, tmp_path):
     run("fit one.parquet --target y --subject person --out one")
     assert "must leave at least one row" in run("unlearn one --subject p0", code=2)
     assert "all rows that are left are one subject's" in run("quote one --all", code=2)
-    assert "learned 60 rows" in run("ledger one")
+    assert "Learned from 60 rows" in run("ledger one")
 
 
-def test_debug_shows_the_traceback(tmp_path):
+@pytest.mark.parametrize("command", app.registered_commands, ids=COMMANDS)
+def test_errors_name_the_options_that_typer_parses(command):
+    parsed = get_command(app).commands[command.name].params
+    options = {p.name: p.opts[0] for p in parsed if p.opts[0].startswith("--")}
+    assert option_names(command.callback) == {n: o for n, o in options.items() if n != "help"}
+
+
+def test_all_problems_are_reported_at_once(fitted):
+    line = "fit people.parquet --target y --subject person --out o --threshold 1 --auxiliary-runs 8"
+    wrong = fitted(line, code=2)
+    assert "--auxiliary-runs must come with --loss logistic or huber" in wrong
+    assert "--threshold must come with --loss huber" in wrong
+    wrong = fitted("verify people.parquet --since 1:ab --public-key k", code=2)
+    assert "must be a receipt" in wrong
+    fitted("release store --out model.json")
+    wrong = fitted("verify model.json --since 1:ab --public-key k --table people.parquet", code=2)
+    for option in ("--since", "--public-key", "--table"):
+        assert f"{option} must come with" in wrong
+
+
+def test_debug_shows_the_traceback_of_a_wrong_input(tmp_path):
     command = [sys.executable, "-m", "pilu", "--debug", "ledger", str(tmp_path)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "Traceback" in found.stderr
+    assert found.stderr.startswith("Traceback")
+    assert found.returncode == 2
     command.remove("--debug")
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "Traceback" not in found.stderr
     assert found.returncode == 2
+
+
+@pytest.mark.parametrize("bug", [ValueError, ZeroDivisionError, KeyError, RuntimeError])
+def test_a_bug_shows_its_traceback(fitted, monkeypatch, bug):
+    def fails(*_, **__):
+        raise bug("shapes (3,) and (4,)")
+
+    monkeypatch.setattr("pilu.deletion.desk.Desk.quote", fails)
+    output = fitted("quote store --subject p3", code=70)
+    assert "Traceback" in output
+    assert f"{bug.__name__}: " in output
+    assert output.endswith("pilu: This is a bug in pilu; please report it.\n")
+
+
+@pytest.mark.parametrize("error", [WrongInput, BeyondPrecision, MemoryError])
+def test_a_wrong_input_shows_no_traceback(fitted, monkeypatch, error):
+    def fails(*_, **__):
+        raise error("use more noise")
+
+    monkeypatch.setattr("pilu.deletion.desk.Desk.quote", fails)
+    assert fitted("quote store --subject p3", code=2) == "pilu: use more noise\n"
 
 
 def test_help_and_ledger_import_nothing_heavy():

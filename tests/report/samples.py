@@ -20,7 +20,7 @@ def hex_of(text):
 
 @cache
 def _certificates():
-    """Two deletions, a redraw that forgets somebody too, and one more deletion."""
+    """Two deletions, a redraw that forgets a person, too, and one more deletion."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4))
     y = X @ rng.normal(size=4) + 0.3 * rng.normal(size=60)
@@ -69,7 +69,7 @@ def released(certificate_sha256, days):
 
 
 def contents(**changes):
-    """A store nobody has asked anything of, with changes."""
+    """A store without requests, with changes."""
     entries = changes.get("entries", [fit()])
     certified = [e["certificate"] for e in entries if "certificate" in e]
     rows = {row for held in certified for row in held["rows"]}

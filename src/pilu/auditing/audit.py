@@ -21,6 +21,7 @@ from pilu.accounting.gdp import epsilon_from_mu
 from pilu.auditing.bounds import Counts, runs_needed
 from pilu.auditing.distinguishers import Distinguisher, cross_scores, resolve_distinguisher, scored
 from pilu.auditing.tradeoff import fit_mu, trade_off
+from pilu.exceptions import WrongInput
 
 __all__ = ["Audit", "audit"]
 
@@ -131,7 +132,7 @@ def audit(
     P = _outputs("unlearned", unlearned, n_runs, first)
     Q = _outputs("retrained", retrained, n_runs, first + 1)
     if P.shape[1] != Q.shape[1]:
-        raise ValueError(
+        raise WrongInput(
             "unlearned and retrained must have as many features, got "
             f"{P.shape[1]} and {Q.shape[1]}."
         )
@@ -213,7 +214,7 @@ def _best_threshold(unlearned: Array, retrained: Array, value: Callable[[Counts]
 
 def _told_apart(scores: tuple[Array, Array]) -> tuple[Array, Array]:
     if np.ptp(np.concatenate(scores)) == 0.0:
-        raise ValueError(
+        raise WrongInput(
             "the distinguisher must give more than one score, got the same for every run. The "
             "outputs may be constant; use other outputs or another distinguisher."
         )
@@ -223,7 +224,7 @@ def _told_apart(scores: tuple[Array, Array]) -> tuple[Array, Array]:
 def _outputs(name: str, given: Any, n_runs: int | None, first_seed: int) -> Array:
     if callable(given):
         if n_runs is None:
-            raise ValueError(f"n_runs must be given where {name} is a function.")
+            raise WrongInput(f"n_runs must be given where {name} is a function.")
         check_integer("n_runs", n_runs, least=1)
         found = []
         with progress_bar(n_runs, what=f"{name} runs", unit="run") as bar:
@@ -232,12 +233,12 @@ def _outputs(name: str, given: Any, n_runs: int | None, first_seed: int) -> Arra
                 found.append(np.ravel(np.asarray(given(seed))))
                 bar.update()
         if len({len(run) for run in found}) > 1:
-            raise ValueError(f"{name} must give as many outputs for every seed.")
+            raise WrongInput(f"{name} must give as many outputs for every seed.")
         given = found
     try:
         outputs = as_numbers(name, given)
     except ValueError:
-        raise ValueError(f"{name} must be real numbers, as many for every run.") from None
+        raise WrongInput(f"{name} must be real numbers, as many for every run.") from None
     if outputs.ndim != 2 or outputs.shape[1] == 0:
         raise complaint(name, "an array of shape (n_runs, n_features)", outputs.shape)
     if not np.isfinite(outputs).all():
@@ -256,7 +257,7 @@ def _check_number(P: Array, Q: Array, confidence: float) -> None:
     needed = 2 * runs_needed(confidence)
     for name, outputs in (("unlearned", P), ("retrained", Q)):
         if len(outputs) < needed:
-            raise ValueError(
+            raise WrongInput(
                 f"{name} must have at least {needed} runs for confidence={confidence}, got "
                 f"{len(outputs)}: with fewer, nothing could be proved even without an error. About "
                 f"{10 * needed} are needed to prove much."

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from pilu._checks import check_integer, complaint
+from pilu.exceptions import WrongInput
 
 __all__ = [
     "MLP",
@@ -140,12 +141,12 @@ def scored(score: Score, runs: Array) -> Array:
     """The scores of some runs, one finite number each."""
     found = np.asarray(score(runs), dtype=np.float64)
     if found.shape != (len(runs),):
-        raise ValueError(
+        raise WrongInput(
             f"a distinguisher's score must be one number for each run, of shape ({len(runs)},), "
             f"got shape {found.shape}."
         )
     if not np.isfinite(found).all():
-        raise ValueError(
+        raise WrongInput(
             "a distinguisher's scores must be finite, got one that is not. Use another "
             "distinguisher."
         )

@@ -23,6 +23,7 @@ from pilu.chains.request import Request
 from pilu.chains.schedule import Segment
 from pilu.estimators.requests import live_rows
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
+from pilu.exceptions import WrongInput
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectral import decay, drift, spread
 from pilu.ridge.spectrum import Spectrum
@@ -72,12 +73,12 @@ class RidgeRuns:
         chain = self.model.fitted_.chain  # as it stands: the model may go on
         object.__setattr__(self, "_chain", chain)
         if not isinstance(chain.problem, RidgeProblem):
-            raise ValueError(
+            raise WrongInput(
                 "model must be ridge with batch_size=None, got mini-batches or another loss. For "
                 "other losses there is SmoothRuns."
             )
         if len(chain.schedule.segments) != 1 or not chain.problem.source.live.all():
-            raise ValueError(
+            raise WrongInput(
                 "model must not have forgotten anybody yet, got one that has. Fit it again."
             )
         live_rows(chain.problem.source.live, self.rows)

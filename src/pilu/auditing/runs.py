@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_integer, complaint
 from pilu._progress import progress_bar
+from pilu.exceptions import WrongInput
 
 __all__ = ["load_run", "run_all"]
 
@@ -152,7 +153,7 @@ def _end_with_parent() -> None:
 def _one(run: Run, given: tuple[Any, ...], target: Path) -> None:
     arrays = {name: np.asarray(value) for name, value in run(*given).items()}
     if "file" in arrays or any(value.dtype.hasobject for value in arrays.values()):
-        raise ValueError("a run must return arrays of numbers or text, none of them named 'file'.")
+        raise WrongInput("a run must return arrays of numbers or text, none of them named 'file'.")
     # A name that only a whole file gets: what a kill leaves behind is never taken for a result.
     partial = target.with_suffix(f".{os.getpid()}.tmp")
     with partial.open("wb") as file:

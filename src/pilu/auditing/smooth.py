@@ -15,6 +15,7 @@ from pilu.chains.request import Request
 from pilu.chains.schedule import Segment
 from pilu.estimators.requests import live_rows
 from pilu.estimators.smooth import SmoothClassifier, SmoothRegressor
+from pilu.exceptions import WrongInput
 from pilu.losses.problem import SmoothProblem
 from pilu.losses.steps import smooth_iterates
 
@@ -67,12 +68,12 @@ class SmoothRuns:
         chain = self.model.fitted_.chain  # as it stands: the model may go on
         source = chain.problem.source
         if not isinstance(chain.problem, SmoothProblem):
-            raise ValueError(
+            raise WrongInput(
                 f"model must have a smooth loss, got {type(self.model).__name__}. For ridge "
                 "there is RidgeRuns."
             )
         if len(chain.schedule.segments) != 1 or not source.live.all():
-            raise ValueError(
+            raise WrongInput(
                 "model must not have forgotten anybody yet, got one that has. Fit it again."
             )
         object.__setattr__(self, "_chain", chain)

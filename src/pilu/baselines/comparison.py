@@ -18,7 +18,7 @@ from pilu.chains.predictions import Predictions
 from pilu.estimators.quoting import is_many
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.utility import Validation
-from pilu.exceptions import PiluError
+from pilu.exceptions import PiluError, WrongInput
 
 __all__ = ["compare"]
 
@@ -198,7 +198,7 @@ class _Judge:
         self._margin = self.metric == "error rate" and task.Y.shape[1] == 1
         if (X_test is None) != (y_test is None):
             given = "X_test" if y_test is None else "y_test"
-            raise ValueError(f"X_test and y_test must be given together, got only {given}.")
+            raise WrongInput(f"X_test and y_test must be given together, got only {given}.")
         if X_test is not None:
             self._held_out = self._checked(task, (X_test, y_test), "(X_test, y_test)")
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pilu.baselines.task import Model, Rows, Task
 from pilu.chains.predictions import Predictions
+from pilu.exceptions import BeyondPrecision
 
 __all__ = [
     "Answer",
@@ -69,7 +70,7 @@ class Answer:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.theta).all() and np.isfinite(self.noise)):
-            raise ArithmeticError(
+            raise BeyondPrecision(
                 "the noise or the parameters have left the range of doubles. Ask for a larger "
                 "epsilon or delta, or choose other units."
             )

@@ -38,6 +38,7 @@ from pilu.baselines.newton_bounds import certified_epsilon, residual_bound
 from pilu.baselines.newton_smooth import learn_perturbed, learn_plain
 from pilu.baselines.quadratic import check_conditioning, descended, minimiser
 from pilu.chains.predictions import Predictions
+from pilu.exceptions import WrongInput
 from pilu.ridge.spectral import decay
 
 __all__ = [
@@ -150,7 +151,7 @@ class NewtonStep(Method):
     def _claim(self, task: Task, residual: float) -> tuple[float, float, bool, str]:
         if self.converged:
             if residual > _VISIBLE * self.perturbation:
-                raise ValueError(
+                raise WrongInput(
                     f"perturbation must be well above the rounding of the gradient, "
                     f"{residual:.2g}, got perturbation={self.perturbation}. Use a larger one, or "
                     "smaller units."

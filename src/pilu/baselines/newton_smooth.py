@@ -27,6 +27,7 @@ from pilu.baselines.curvature import Curvature, curvature_of, hessian
 from pilu.baselines.interface import Answer, Learned, Rows, Task, row_norms, without
 from pilu.baselines.quadratic import check_conditioning
 from pilu.certify.floor import VISIBLE_ULPS
+from pilu.exceptions import BeyondPrecision
 from pilu.losses.loss import Loss
 
 __all__ = ["Removal", "learn_perturbed", "learn_plain", "perturbed_minimiser"]
@@ -146,7 +147,7 @@ def perturbed_minimiser(
         ):
             return theta  # rounding does not let it come closer
         theta = moved
-    raise ArithmeticError(
+    raise BeyondPrecision(
         f"the minimiser was not found in {_MOST_STEPS} Newton steps. Pass a larger alpha or "
         "features of another scale, or NewtonStep(converged=False)."
     )

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from pilu.baselines.interface import Rows, Task, without
 from pilu.baselines.objective import descended
+from pilu.exceptions import WrongInput
 from pilu.ridge.spectrum import Spectrum
 
 __all__ = [
@@ -59,7 +60,7 @@ def retained_spectrum(task: Task, rows: Rows) -> Spectrum:
 def check_conditioning(condition: float, size: int, alpha: float) -> None:
     """Refuse linear systems whose solution rounding may spoil."""
     if not size * np.finfo(np.float64).eps * condition < _TOLERATED:
-        raise ValueError(
+        raise WrongInput(
             f"alpha must be large enough for the problem, and what is left of it, to be solved to "
             f"five digits, got alpha={alpha} for a condition of {condition:.1g}. Some features are "
             "linearly dependent, or rest on the requested rows alone: pass a larger alpha, or "

@@ -21,6 +21,7 @@ from pilu.data.targets import ClassTargets
 from pilu.estimators.requests import live_rows
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.smooth import SmoothClassifier, SmoothRegressor
+from pilu.exceptions import WrongInput
 from pilu.losses.law import SmoothLaw
 from pilu.losses.loss import Loss, Squared
 from pilu.losses.problem import SmoothProblem
@@ -170,7 +171,7 @@ class Task(RidgeParts):
     def check_ridge(self, name: str) -> None:
         """Refuse other losses than the square."""
         if not self.is_ridge:
-            raise ValueError(
+            raise WrongInput(
                 f"model must be a LangevinRidge or a LangevinRidgeClassifier for {name}, got the "
                 f"{self.loss.name} loss: its formula is exact for squares only. Leave the method "
                 "out, or compare ridge models."
@@ -179,7 +180,7 @@ class Task(RidgeParts):
     def check_regularised(self, name: str) -> None:
         """Refuse alpha = 0, for methods whose proof needs strong convexity."""
         if self.alpha == 0.0:
-            raise ValueError(
+            raise WrongInput(
                 f"alpha must be > 0 for {name}, got alpha=0.0: without strong convexity its bound "
                 "is infinite. Fit with a positive alpha."
             )

@@ -7,7 +7,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """The entry point."""
+    """Run the command line."""
     try:
         need("typer", for_="the command line", extra="desk")
     except MissingExtra as error:

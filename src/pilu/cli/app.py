@@ -1,6 +1,7 @@
 """`pilu`: fit a table into a store, quote, forget, verify (needs the extra ``pilu[desk]``).
 
-Heavy imports wait until a command needs them, so that `--help` and `ledger` answer at once.
+Heavy modules are imported only by the commands that need them, so that `--help` and `ledger` are
+fast.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="pilu",
-    help="Make a trained linear head forget a person, and prove it.",
+    help="Make a trained linear model forget a person, and prove it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -46,7 +47,7 @@ for command, example in _EXAMPLES.items():
 
 @app.callback()
 def options(
-    debug: Annotated[bool, typer.Option(help="Show the whole traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option(help="Show the traceback of every error.")] = False,
 ) -> None:
-    """Options before a command."""
+    """Options that precede the command."""
     show_tracebacks(debug)

@@ -1,4 +1,4 @@
-"""The whole path on bundled data: what `make demo` runs."""
+"""Every command, on bundled data: what `make demo` runs."""
 
 import shlex
 from pathlib import Path
@@ -6,19 +6,21 @@ from typing import Annotated
 
 import typer
 
+from pilu.exceptions import WrongArgument
+
 __all__ = ["demo"]
 
-_EACH = 5  # digits of a person
+_ROWS_PER_PERSON = 5
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where to put everything.")] = Path("demo-output"),
+    out: Annotated[Path, typer.Option(help="The folder for all results.")] = Path("demo-output"),
 ) -> None:
-    """Fit, quote, forget, verify and report on scikit-learn's digits, command by command."""
+    """Run every command on scikit-learn's digits: fit, quote, forget, verify, report."""
     from pilu.cli.app import app
 
     if out.exists() and any(out.iterdir()):
-        raise ValueError(f"out must be a new or empty folder, got {out}. Remove it first.")
+        raise WrongArgument("out", "a new or empty folder", str(out), "Remove it first.")
     out.mkdir(parents=True, exist_ok=True)
     _write_digits(out / "people.parquet", out / "new.csv")
     store = out / "store"
@@ -49,7 +51,7 @@ def demo(
 
 
 def _write_digits(table: Path, new: Path) -> None:
-    """Scikit-learn's digits; people are made up, five digits each, and the last rows are new."""
+    """Write scikit-learn's digits with invented people; the last rows are the new ones."""
     from sklearn.datasets import load_digits
 
     from pilu._extras import need
@@ -65,7 +67,7 @@ def _write_digits(table: Path, new: Path) -> None:
             **pixels,
             "digit": y,
             "image": [f"image-{i}" for i in range(len(X))],
-            "person": [people[i // _EACH] for i in range(len(X))],
+            "person": [people[i // _ROWS_PER_PERSON] for i in range(len(X))],
         }
     )
     n = 1500

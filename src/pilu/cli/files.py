@@ -1,4 +1,4 @@
-"""Files that commands write: outside of the store, under their names when they are whole."""
+"""Files that commands read and write outside of the store."""
 
 import os
 import secrets
@@ -7,47 +7,45 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pilu.exceptions import DoneWithTrouble
+from pilu.exceptions import DoneWithTrouble, WrongArgument, WrongInput
 
 __all__ = ["ReceiptFile", "check_output", "read_text", "write_whole"]
 
 
 class ReceiptFile:
-    """A receipt, written before the change it speaks of and given its name when that is done.
+    """A receipt, written to a temporary file before its change and renamed after it.
 
-    Killed in between, a part beside it is left: `pilu verify` against the store tells whether the
-    change was done.
+    If the process is killed in between, the temporary file stays: `pilu verify` against the store
+    tells whether the change was made.
     """
 
     def __init__(self, given: Path | None, store: Path, private_key: Path | None) -> None:
         self.path = given or Path(f"receipt-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json")
         self._part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
         self._private_key = private_key
-        self._receipt: Any = None  # once it is there
+        self._receipt: Any = None  # until it is written
         check_output("receipt", self.path, store)
         if self.path.exists():
-            raise ValueError(
-                f"receipt must be a new file, got {self.path}, which is there already."
-            )
+            raise WrongArgument("receipt", "a new file", str(self.path))
         if private_key is not None:
             from pilu.deletion.signing import check_private_key
 
-            check_private_key(private_key)  # before the work is done
+            check_private_key(private_key)  # before the work starts
 
     def delivered_by(self, desk: Any, change: Callable[..., Any], **options: Any) -> Any:
-        """Make a change that hands its receipt to `deliver`; what it returns."""
+        """Make a change that passes its receipt to `deliver`, and return its result."""
         try:
-            found = change(deliver=self._write, **options)
+            result = change(deliver=self._write, **options)
         except BaseException:
-            # Whether it came before or after the change was done, the log knows.
+            # Only the log knows whether the change was made before the error.
             if self._receipt is not None:
                 if desk.has(self._receipt):
-                    self._give_name()
+                    self._rename()
                 else:
                     self._part.unlink(missing_ok=True)
             raise
-        self._give_name()
-        return found
+        self._rename()
+        return result
 
     def _write(self, receipt: Any) -> None:
         from pilu.deletion.arrays import write_new
@@ -58,15 +56,15 @@ class ReceiptFile:
         self._receipt = receipt
         write_new(self._part, receipt.to_json().encode())
 
-    def _give_name(self) -> None:
-        if self._receipt is None:  # nobody was to be forgotten
+    def _rename(self) -> None:
+        if self._receipt is None:  # there was nothing to forget
             return
         try:
-            os.link(self._part, self.path)  # never over another file
+            os.link(self._part, self.path)  # fails if the name is taken
             self._part.unlink()
         except OSError as error:
             raise DoneWithTrouble(
-                f"the change is done, but its receipt could not be called {self.path}: "
+                f"the change was made, but its receipt could not be named {self.path}: "
                 f"{error.strerror}. It is in {self._part}."
             ) from None
 
@@ -74,24 +72,24 @@ class ReceiptFile:
 def check_output(
     name: str, path: Path, store: Path, *, inputs: tuple[Path, ...] = (), is_folder: bool = False
 ) -> None:
-    """Refuse to write into the store, over an input, or where there is no folder."""
+    """Refuse to write into the store, over an input, or into a folder that does not exist."""
     from pilu.data.file_sets import is_among
 
     whole = path.resolve()
-    if store.resolve() in [whole, *whole.parents]:
-        raise ValueError(f"{name} must be outside of the store, got {path}.")
-    if any(is_among(path, given) for given in inputs):
-        raise ValueError(f"{name} must be another file than what is read, got {path} for both.")
-    if is_folder and path.exists() and not path.is_dir():
-        raise ValueError(f"{name} must be a folder for several files, got the file {path}.")
-    if path.is_dir() and not is_folder:
-        raise ValueError(f"{name} must be a file, got the folder {path}.")
-    if not path.parent.is_dir():
-        raise ValueError(f"{name} must be in a folder that is there, got {path}.")
+    problems = {
+        "outside of the store": store.resolve() in [whole, *whole.parents],
+        "another file than what is read": any(is_among(path, given) for given in inputs),
+        "a folder, for several files": is_folder and path.exists() and not path.is_dir(),
+        "a file, not a folder": path.is_dir() and not is_folder,
+        "in an existing folder": not path.parent.is_dir(),
+    }
+    for allowed, is_wrong in problems.items():
+        if is_wrong:
+            raise WrongArgument(name, allowed, str(path))
 
 
 def write_whole(path: Path, text: str) -> None:
-    """A file that is there as a whole or not at all."""
+    """Write a file so that it never exists in part."""
     part = path.with_name(f".{path.name}.part")
     try:
         part.write_text(text, encoding="utf-8")
@@ -101,10 +99,10 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def read_text(path: Path, what: str) -> str:
-    """A text file, or an error that says what it should be."""
+    """Read a text file, or raise an error that says what it must be."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise ValueError(f"{path} must be {what}: it is no text.") from None
+        raise WrongInput(f"{path} must be {what}, got a file that is not text.") from None
     except OSError as error:
-        raise ValueError(f"{path} must be {what}: {error.strerror}.") from None
+        raise WrongInput(f"{path} must be {what}: {error.strerror}.") from None

@@ -1,74 +1,102 @@
-"""Arguments and options that several commands take."""
+"""Options that several commands share, and the checks that only options need.
+
+A command's parameter has the name of the library's argument that it sets, and its option the name
+that users type. An error about the argument can thus name the option (`option_names`).
+"""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.models import OptionInfo
+from typer.utils import get_params_from_function
+
+from pilu.exceptions import WrongArgument, WrongInput
 
 __all__ = [
     "Delta",
-    "EmptyClasses",
     "Epsilon",
     "Json",
+    "KeepEmptyClasses",
     "Out",
     "Receipt",
     "Recollect",
     "RedrawIfNeeded",
     "Sign",
+    "Since",
     "Steps",
     "Store",
     "Subject",
     "TableNow",
     "bytes_of",
     "only",
+    "option_names",
+    "refuse_if",
 ]
 
-Store = Annotated[Path, typer.Argument(help="The store, a folder made by `pilu fit`.")]
+Store = Annotated[Path, typer.Argument(help="The store: a folder made by `pilu fit`.")]
 Subject = Annotated[
     list[str],
-    typer.Option(help="Whom to forget: a value of the subject column, or else of the id column."),
+    typer.Option(
+        help="The person to forget: a value of the subject column, or of the id column if there "
+        "is no subject column."
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, for machines.")]
-TableNow = Annotated[
-    Path | None, typer.Option("--table", help="Where the table is now, if it was moved.")
+Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+TableNow = Annotated[Path | None, typer.Option("--table", help="The table, if it was moved.")]
+Epsilon = Annotated[float, typer.Option(help="The epsilon to certify.")]
+Delta = Annotated[
+    float | None, typer.Option(help="The delta to certify. Default: 1 / (number of rows).")
 ]
-Epsilon = Annotated[float, typer.Option(help="The guarantee asked for.")]
-Delta = Annotated[float | None, typer.Option(help="Default: one over the number of rows.")]
-Steps = Annotated[int, typer.Option("--steps", help="Noisy steps on the rows that are left, K.")]
-RedrawIfNeeded = Annotated[bool, typer.Option(help="Redraw where the budget would not do.")]
-EmptyClasses = Annotated[
+Steps = Annotated[int, typer.Option("--steps", help="Unlearning steps, K.")]
+RedrawIfNeeded = Annotated[
+    bool, typer.Option(help="Redraw if the request would exceed the budget.")
+]
+KeepEmptyClasses = Annotated[
     bool, typer.Option(help="Keep the name of a class that loses its last row.")
 ]
 Recollect = Annotated[
     bool,
-    typer.Option(help="Sum the statistics anew from the table: no rounding of the past is left."),
+    typer.Option(help="Sum the statistics again from the table, so that no rounding error stays."),
 ]
 Receipt = Annotated[
-    Path | None,
-    typer.Option("--receipt", help="Where to write the certificate with its evidence."),
+    Path | None, typer.Option(help="The file for the certificate and its evidence.")
 ]
-Sign = Annotated[
-    Path | None, typer.Option("--sign", help="Sign the receipt with this private key.")
-]
+Sign = Annotated[Path | None, typer.Option(help="The private key that signs the receipt.")]
+Since = Annotated[str | None, typer.Option(help="A head of the log that you noted earlier.")]
 Out = Annotated[Path, typer.Option(help="The file to write, outside of the store.")]
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
+def option_names(command: Callable[..., Any]) -> dict[str, str]:
+    """The option that sets each argument of a command."""
+    return {
+        name: (parameter.default.param_decls or [f"--{name.replace('_', '-')}"])[0]
+        for name, parameter in get_params_from_function(command).items()
+        if isinstance(parameter.default, OptionInfo)
+    }
+
+
+def refuse_if(problems: dict[str, bool]) -> None:
+    """Raise one error that lists all problems that are present."""
+    if present := [text for text, is_present in problems.items() if is_present]:
+        raise WrongInput(" ".join(present))
+
+
 def bytes_of(text: str) -> int:
-    """A number of bytes as people write it: 2GB, 500 MB."""
+    """A number of bytes, written as 2GB or 500 MB."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?B|)", text.strip().upper())
     if match is None or float(match[1]) <= 0:
-        raise ValueError(f"memory must be a size such as 2GB, got {text!r}.")
+        raise WrongArgument("memory", "a size such as 2GB", text)
     return int(float(match[1]) * _UNITS[match[2]])
 
 
 def only(subjects: list[str]) -> str:
-    """The subject; several at once are refused, for one of them would be dropped unnoticed."""
+    """The one subject. typer alone would silently drop all but the last of several."""
     if len(subjects) != 1:
-        raise ValueError(
-            f"subject must be given once, got {len(subjects)}. Queue people by `pilu request`, one "
-            "after the other, and forget them together by `pilu run`."
-        )
+        remedy = "To forget several together, queue each with `pilu request`, then use `pilu run`."
+        raise WrongArgument("subject", "one person", subjects, remedy)
     return subjects[0]

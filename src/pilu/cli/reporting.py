@@ -1,5 +1,6 @@
-"""What a store says of itself, gathered for the report page."""
+"""Collect what the report page shows of a store."""
 
+from dataclasses import fields
 from pathlib import Path
 
 from pilu.certify.certificate import library_versions
@@ -12,35 +13,27 @@ from pilu.report.contents import Contents, Costs
 
 __all__ = ["contents_of"]
 
-
-_IN_WORDS = {"logistic": "logistic regression", "huber": "Huber regression"}
+_KINDS = {"logistic": "logistic regression", "huber": "Huber regression"}
 
 
 def contents_of(desk: Desk, table: Path | None, people: int) -> Contents:
-    """All that the page shows; without the table, all but the costs."""
+    """Everything that the page shows; without the table, everything but the costs."""
     store = desk.store
     snapshot = store.read()
     state, chain = snapshot.state, snapshot.model.fitted_.chain
     still, costs = None, None
     path = desk.table(table)
-    if table is not None or is_there(path):  # one that is named must be there
+    if table is not None or is_there(path):  # a table that is named must exist
         still = len(still_in_table(snapshot, store.key, path))
-        found = price_everybody(store, path, at_most=people)
-        costs = Costs(
-            found.noise,
-            found.rows,
-            found.epsilon,
-            found.delta,
-            found.n_unlearn_steps,
-            found.n_subjects,
-        )
+        prices = price_everybody(store, path, at_most=people)
+        costs = Costs(**{f.name: getattr(prices, f.name) for f in fields(Costs)})  # no names
     learning = chain.schedule.segments[0]
     return Contents(
         store=store.folder.resolve().name,
         made=now(),
         versions=library_versions(),
         model={
-            "kind": _IN_WORDS.get(state["model"]["kind"], state["model"]["kind"]),
+            "kind": _KINDS.get(state["model"]["kind"], state["model"]["kind"]),
             "n_rows": state["n_rows"],
             "rows_left": int(snapshot.model.fitted_.source.live.sum()),
             "n_features": len(state["features"]),

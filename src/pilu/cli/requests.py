@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pilu._digits import near, up
-from pilu.cli.answers import left_in_words, say, table_text
+from pilu.cli.answers import describe_left, format_table, print_answer
 from pilu.cli.errors import opened
 from pilu.cli.files import ReceiptFile, check_output, write_whole
 from pilu.cli.options import (
     Delta,
-    EmptyClasses,
     Epsilon,
     Json,
+    KeepEmptyClasses,
     Receipt,
     Recollect,
     RedrawIfNeeded,
@@ -29,6 +29,7 @@ from pilu.cli.options import (
     TableNow,
     bytes_of,
     only,
+    refuse_if,
 )
 from pilu.exceptions import DoneWithTrouble
 
@@ -38,63 +39,85 @@ if TYPE_CHECKING:
 
 __all__ = ["fit", "quote", "redraw", "request", "run", "unlearn"]
 
-_DEAREST = 10
+_MOST_EXPENSIVE = 10  # people that `quote --all` prints
 
 
 def fit(
     table: Annotated[
-        Path, typer.Argument(help="Parquet, CSV, .npy or .npz; several as 'data/*.parquet'.")
+        Path,
+        typer.Argument(help="A Parquet, CSV, .npy or .npz file, or several as 'data/*.parquet'."),
     ],
     target: Annotated[list[str], typer.Option(help="Target column; repeat it for several.")],
     out: Annotated[Path, typer.Option(help="The store to make: a new folder.")],
-    id: Annotated[str | None, typer.Option(help="Column with a unique name for every row.")] = None,
-    subject: Annotated[str | None, typer.Option(help="Column that says whose a row is.")] = None,
+    id: Annotated[str | None, typer.Option(help="Column with a unique name for each row.")] = None,
+    subject: Annotated[
+        str | None, typer.Option(help="Column that names the person a row belongs to.")
+    ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="Column that is no feature; repeat it.")
+        list[str] | None, typer.Option(help="Column to leave out; repeat it for several.")
     ] = None,
     classify: Annotated[bool, typer.Option(help="The target is a class.")] = False,
     loss: Annotated[str, typer.Option(help="squared (ridge), logistic or huber.")] = "squared",
     threshold: Annotated[
-        float | None, typer.Option(help="Of the huber loss, where it becomes linear.")
+        float | None, typer.Option(help="Where the huber loss becomes linear.")
     ] = None,
-    auxiliary_runs: Annotated[
-        int | None, typer.Option(help="Of other losses than squared, for bounds. Default: 32.")
+    n_auxiliary_runs: Annotated[
+        int | None,
+        typer.Option(
+            "--auxiliary-runs",
+            help="Runs that bound the sensitivities of a logistic or huber loss. Default: 32.",
+        ),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="Penalty. Default: 1e-4 for squared, else 1.")
+        float | None,
+        typer.Option(help="Regularisation. Default: 1e-4 for the squared loss, else 1."),
     ] = None,
-    learning_steps: Annotated[
-        int | None, typer.Option(help="Steps of learning, T. Default: 800 for squared, else 500.")
+    n_steps: Annotated[
+        int | None,
+        typer.Option(
+            "--learning-steps",
+            help="Learning steps, T. Default: 800 for the squared loss, else 500.",
+        ),
     ] = None,
-    noise: Annotated[float, typer.Option(help="Noise of learning.")] = 0.01,
-    budget_epsilon: Annotated[float, typer.Option(help="What requests may add up to.")] = 10.0,
-    budget_delta: Annotated[float | None, typer.Option(help="Default: 20 over the rows.")] = None,
-    memory: Annotated[
-        str | None, typer.Option(help="Stay within so much memory, such as 2GB.")
+    noise: Annotated[float, typer.Option(help="Noise of each learning step.")] = 0.01,
+    budget_epsilon: Annotated[
+        float, typer.Option(help="The most epsilon that requests may add up to.")
+    ] = 10.0,
+    budget_delta: Annotated[
+        float | None,
+        typer.Option(
+            help="The most delta that requests may add up to. Default: 20 / (number of rows)."
+        ),
     ] = None,
+    memory: Annotated[str | None, typer.Option(help="The most memory to use, such as 2GB.")] = None,
     scheduler: Annotated[
-        str | None, typer.Option(help="Learn by a dask cluster: its address, or local.")
+        str | None,
+        typer.Option(help="Learn on a dask cluster: the scheduler's address, or local."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Learn from a table, batch after batch, into a new store."""
+    """Learn from a table, batch by batch, into a new store."""
     from pilu.data.tables import Columns
     from pilu.deletion.budget import Budget
     from pilu.deletion.desk import Desk
 
+    refuse_if(
+        {
+            "--auxiliary-runs must come with --loss logistic or huber, got --loss squared.": (
+                n_auxiliary_runs is not None and loss == "squared"
+            ),
+            f"--threshold must come with --loss huber, got --loss {loss}.": (
+                threshold is not None and loss != "huber"
+            ),
+        }
+    )
     chosen = {
         "alpha": alpha,
-        "n_steps": learning_steps,
+        "n_steps": n_steps,
         "noise": noise,
         "threshold": threshold,
-        "n_auxiliary_runs": auxiliary_runs,
+        "n_auxiliary_runs": n_auxiliary_runs,
     }
-    if auxiliary_runs is not None and loss == "squared":
-        raise ValueError(
-            "auxiliary-runs must come with --loss logistic or huber, got --loss squared."
-        )
-    if threshold is not None and loss != "huber":
-        raise ValueError(f"threshold must come with --loss huber, got --loss {loss}.")
     classify = classify or loss == "logistic"
     with Desk.create(
         out,
@@ -108,89 +131,95 @@ def fit(
     ) as desk:
         log = desk.log()
         record = log.entries[0].record
-        say(
+        print_answer(
             {**record, "folder": str(out), "head": str(log.head)},
-            f"{out}: learned {record['n_rows']:,} rows of {record['n_features']:,} features.\n"
-            f"Note the head of the ledger: {log.head}",
+            f"{out}: learned from {record['n_rows']:,} rows of {record['n_features']:,} features.\n"
+            f"Note the head of the log: {log.head}",
             as_json,
         )
 
 
 def quote(
     store: Store,
-    subject: Annotated[list[str] | None, typer.Option(help="Whom; repeat it.")] = None,
-    everybody: Annotated[bool, typer.Option("--all", help="Everybody who is left.")] = False,
-    out: Annotated[Path | None, typer.Option(help="With --all: all lines, as CSV.")] = None,
+    subject: Annotated[
+        list[str] | None, typer.Option(help="A person to quote; repeat it for several.")
+    ] = None,
+    everyone: Annotated[
+        bool, typer.Option("--all", help="Quote everyone who is still in the model.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="With --all: a CSV file of all quotes.")] = None,
     epsilon: Epsilon = 1.0,
     delta: Delta = None,
-    steps: Steps = 80,
+    n_unlearn_steps: Steps = 80,
     table: TableNow = None,
     as_json: Json = False,
 ) -> None:
-    """What forgetting people would cost, without doing it."""
+    """Show what forgetting people would cost, without forgetting them."""
     from pilu.deletion.costs import price_everybody
 
-    if bool(subject) == everybody:
-        raise ValueError("either --subject or --all must be given.")
-    if out is not None and not everybody:
-        raise ValueError("out must come with --all, got it with --subject.")
+    refuse_if(
+        {
+            "either --subject or --all must be given.": bool(subject) == everyone,
+            "--out must come with --all.": out is not None and not everyone,
+        }
+    )
     with opened(store) as desk:
-        options: Any = {"epsilon": epsilon, "delta": delta, "n_unlearn_steps": steps}
-        if everybody:
+        options: Any = {"epsilon": epsilon, "delta": delta, "n_unlearn_steps": n_unlearn_steps}
+        if everyone:
             if out is not None:
                 check_output("out", out, store, inputs=(desk.table(table),))
-            _say_prices(price_everybody(desk.store, table, **options), desk, out, as_json)
+            _print_prices(price_everybody(desk.store, table, **options), desk, out, as_json)
             return
-        found, left = desk.quote(subject or [], table, **options), desk.left()
+        quoted, left = desk.quote(subject or [], table, **options), desk.left()
     lines: list[dict[str, Any]] = [
         {"subject": name, "rows": len(rows), "noise": float(noise), "epsilon": float(reached)}
         for name, rows, noise, reached in zip(
-            subject or [], found.requests, found.noise, found.epsilon, strict=True
+            subject or [], quoted.requests, quoted.noise, quoted.epsilon, strict=True
         )
     ]
-    text = table_text(
+    text = format_table(
         ("subject", "rows", "noise", "epsilon"),
         [
             (line["subject"], str(line["rows"]), near(line["noise"]), up(line["epsilon"]))
             for line in lines
         ],
     )
-    say(
+    print_answer(
         {"quotes": lines, "left": {"epsilon": left[0], "delta": left[1]}},
-        f"{text}\n{left_in_words(left)}",
+        f"{text}\n{describe_left(left)}",
         as_json,
     )
 
 
-def _say_prices(found: "Prices", desk: "Desk", out: Path | None, as_json: bool) -> None:
+def _print_prices(prices: "Prices", desk: "Desk", out: Path | None, as_json: bool) -> None:
     import numpy as np
 
-    lines = list(zip(found.names, found.rows.tolist(), found.noise.tolist(), strict=True))
+    columns = ("subject", "rows", "noise")
+    lines = list(zip(prices.names, prices.rows.tolist(), prices.noise.tolist(), strict=True))
     if out is not None:
         file = io.StringIO()
-        csv.writer(file, lineterminator="\n").writerows([("subject", "rows", "noise"), *lines])
+        csv.writer(file, lineterminator="\n").writerows([columns, *lines])
         write_whole(out, file.getvalue())
     left = desk.left()
     record = {
-        "epsilon": found.epsilon,
-        "delta": found.delta,
-        "n_unlearn_steps": found.n_unlearn_steps,
-        "quotes": [dict(zip(("subject", "rows", "noise"), line, strict=True)) for line in lines],
+        "epsilon": prices.epsilon,
+        "delta": prices.delta,
+        "n_unlearn_steps": prices.n_unlearn_steps,
+        "quotes": [dict(zip(columns, line, strict=True)) for line in lines],
         "left": {"epsilon": left[0], "delta": left[1]},
     }
-    dearest = sorted(lines, key=lambda line: -line[2])[:_DEAREST]
-    least, median, most = np.quantile(found.noise, (0.0, 0.5, 1.0))
+    most_expensive = sorted(lines, key=lambda line: -line[2])[:_MOST_EXPENSIVE]
+    least, median, most = np.quantile(prices.noise, (0.0, 0.5, 1.0))
     text = (
-        f"{len(lines):,} people at epsilon {up(found.epsilon)}, delta {up(found.delta)}: noise "
-        f"{near(least)} to {near(most)}, median {near(median)}. The dearest:\n"
-        + table_text(
-            ("subject", "rows", "noise"),
-            [(name, str(rows), near(noise)) for name, rows, noise in dearest],
+        f"{len(lines):,} people at epsilon {up(prices.epsilon)}, delta {up(prices.delta)}: noise "
+        f"{near(least)} to {near(most)}, median {near(median)}. The most expensive:\n"
+        + format_table(
+            columns, [(name, str(rows), near(noise)) for name, rows, noise in most_expensive]
         )
-        + f"\n{left_in_words(left)}"
-        + (f"\nAll of them: {out}" if out is not None else "")
+        + f"\n{describe_left(left)}"
+        + (f"\nAll quotes: {out}" if out is not None else "")
     )
-    say(record, text, as_json)
+    print_answer(record, text, as_json)
 
 
 def unlearn(
@@ -198,79 +227,83 @@ def unlearn(
     subject: Subject,
     epsilon: Epsilon = 1.0,
     delta: Delta = None,
-    steps: Steps = 80,
-    method: Annotated[str, typer.Option(help="langevin, or redraw.")] = "langevin",
+    n_unlearn_steps: Steps = 80,
+    method: Annotated[str, typer.Option(help="langevin or redraw.")] = "langevin",
     redraw_if_needed: RedrawIfNeeded = False,
-    keep_empty_classes: EmptyClasses = False,
+    keep_empty_classes: KeepEmptyClasses = False,
     recollect: Recollect = False,
     table: TableNow = None,
     receipt: Receipt = None,
     sign: Sign = None,
     as_json: Json = False,
 ) -> None:
-    """Forget all rows of a person, now, and hand over a certificate."""
+    """Forget all rows of a person now, and write a receipt with a certificate."""
     file = ReceiptFile(receipt, store, sign)
     with opened(store) as desk:
-        found = file.delivered_by(
+        certificate = file.delivered_by(
             desk,
             desk.unlearn,
             subject=only(subject),
             epsilon=epsilon,
             delta=delta,
-            n_unlearn_steps=steps,
+            n_unlearn_steps=n_unlearn_steps,
             method=method,
             redraw_if_needed=redraw_if_needed,
             keep_empty_classes=keep_empty_classes,
             recollect=recollect,
             table=table,
         )
-        _tell(desk, found, file.path, as_json)
+        _print_done(desk, certificate, file.path, as_json)
 
 
 def request(
     store: Store,
     subject: Subject,
-    due: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="By when.")] = None,
+    due: Annotated[
+        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="The last day to forget them.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Queue a person; `pilu run` forgets everybody who waits."""
+    """Queue a person for the next `pilu run`."""
     with opened(store) as desk:
         desk.request(only(subject), None if due is None else due.date())
         waiting = len(desk.pending())
-    say({"pending": waiting}, f"Noted. {waiting} wait(s); `pilu run {store}` forgets.", as_json)
+    print_answer(
+        {"pending": waiting}, f"Queued. Pending: {waiting}. Next: pilu run {store}", as_json
+    )
 
 
 def run(
     store: Store,
     epsilon: Epsilon = 1.0,
     delta: Delta = None,
-    steps: Steps = 80,
+    n_unlearn_steps: Steps = 80,
     redraw_if_needed: RedrawIfNeeded = False,
-    keep_empty_classes: EmptyClasses = False,
+    keep_empty_classes: KeepEmptyClasses = False,
     recollect: Recollect = False,
     table: TableNow = None,
     receipt: Receipt = None,
     sign: Sign = None,
     as_json: Json = False,
 ) -> None:
-    """Forget everybody who waits, as one group."""
+    """Forget all queued people, as one group."""
     file = ReceiptFile(receipt, store, sign)
     with opened(store) as desk:
-        found = file.delivered_by(
+        certificate = file.delivered_by(
             desk,
             desk.run,
             epsilon=epsilon,
             delta=delta,
-            n_unlearn_steps=steps,
+            n_unlearn_steps=n_unlearn_steps,
             redraw_if_needed=redraw_if_needed,
             keep_empty_classes=keep_empty_classes,
             recollect=recollect,
             table=table,
         )
-        if found is None:
-            say({"pending": 0}, "Nobody waits.", as_json)
+        if certificate is None:
+            print_answer({"pending": 0}, "No requests are pending.", as_json)
             return
-        _tell(desk, found, file.path, as_json)
+        _print_done(desk, certificate, file.path, as_json)
 
 
 def redraw(
@@ -281,32 +314,38 @@ def redraw(
     sign: Sign = None,
     as_json: Json = False,
 ) -> None:
-    """Draw the parameters afresh from the rows that are left: epsilon = 0, a full budget."""
+    """Draw new parameters from the remaining rows: epsilon = 0, and the full budget again."""
     file = ReceiptFile(receipt, store, sign)
     with opened(store) as desk:
-        found = file.delivered_by(desk, desk.redraw, table=table, recollect=recollect)
-        _tell(desk, found, file.path, as_json)
+        certificate = file.delivered_by(desk, desk.redraw, table=table, recollect=recollect)
+        _print_done(desk, certificate, file.path, as_json)
 
 
-def _tell(desk: "Desk", found: Any, path: Path, as_json: bool) -> None:
-    """Say what was done; if nobody can hear it, it is done all the same."""
+def _print_done(desk: "Desk", certificate: Any, path: Path, as_json: bool) -> None:
+    """Print what was done. A failure to print is an error of its own: the change was made."""
     head = str(desk.log().head)
-    done = (
-        f"Forgot {len(found.rows)} row(s) by {found.method}: epsilon {up(found.epsilon)} at delta "
-        f"{up(found.delta)}; together with earlier requests {up(found.total_epsilon)} at "
-        f"{up(found.total_delta)}."
-    )
-    if not found.rows:
-        done = "Drawn afresh: nothing is spent."
-    try:
-        say(
-            {**json.loads(found.without_evidence().to_json()), "head": head, "receipt": str(path)},
-            f"{done}\n{left_in_words(desk.left())}\nReceipt with the evidence, handed out once: "
-            f"{path}\nHead of the ledger: {head}",
-            as_json,
+    if certificate.rows:
+        done = (
+            f"Forgot {len(certificate.rows)} row(s) by {certificate.method}: epsilon "
+            f"{up(certificate.epsilon)} at delta {up(certificate.delta)}; with earlier requests, "
+            f"{up(certificate.total_epsilon)} at {up(certificate.total_delta)}."
         )
+    else:
+        done = "Redrew the parameters: nothing is spent."
+    record = json.loads(certificate.without_evidence().to_json())
+    text = "\n".join(
+        [
+            done,
+            describe_left(desk.left()),
+            f"Receipt, the only copy of the evidence: {path}",
+            f"Head of the log: {head}",
+        ]
+    )
+    try:
+        print_answer({**record, "head": head, "receipt": str(path)}, text, as_json)
         sys.stdout.flush()
     except OSError as error:
         raise DoneWithTrouble(
-            f"it is done, but the answer could not be written: {error.strerror}. Receipt: {path}"
+            f"the change was made, but the answer could not be printed: {error.strerror}. "
+            f"Receipt: {path}"
         ) from None

@@ -1,7 +1,6 @@
-"""What a report is about, and what follows from it.
+"""The data of a report, and what follows from it.
 
-The desk fills in `Contents`; everything here is plain data and arithmetic on it, so that pictures
-and page draw from the same numbers.
+The command line fills in `Contents`. The page and its pictures take all their numbers from it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,23 +14,23 @@ from numpy.typing import NDArray
 
 from pilu.certify.certificate import sha256_of
 
-__all__ = ["Certified", "Contents", "Costs", "Total", "moment", "rows_forgotten"]
+__all__ = ["Certified", "Contents", "Costs", "Total", "parse_time", "rows_forgotten"]
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """What forgetting people who are still in the model would cost.
+    """What it would cost to forget people who are still in the model.
 
     Attributes
     ----------
     noise : array
         sigma_unlearn of each quoted person.
     rows : array of int
-        How many rows each of them has.
+        The number of rows of each.
     epsilon, delta, n_unlearn_steps : float, float, int
-        What was asked for.
+        The target of the quotes.
     n_subjects : int
-        All people left; where fewer were quoted, they are a random sample.
+        The number of people in the model. If fewer were quoted, they are a random sample.
     """
 
     noise: NDArray[np.float64]
@@ -45,7 +44,7 @@ class Costs:
         noise, rows = np.asarray(self.noise), np.asarray(self.rows)
         if noise.ndim != 1 or noise.shape != rows.shape:
             raise ValueError(
-                f"noise and rows must run parallel, got shapes {noise.shape} and {rows.shape}."
+                f"noise and rows must be as long, got shapes {noise.shape} and {rows.shape}."
             )
         if not np.isfinite(noise).all() or (noise < 0).any():
             raise ValueError("noise must be finite and at least 0.")
@@ -53,7 +52,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Certified:
-    """An entry of the log that holds a certificate."""
+    """An entry of the log that contains a certificate."""
 
     place: int
     time: str
@@ -62,12 +61,12 @@ class Certified:
 
     @cached_property
     def sha256(self) -> str:
-        """Identity of the certificate, as `pilu.Certificate.sha256` has it."""
+        """The hash of the certificate, equal to `pilu.Certificate.sha256`."""
         return sha256_of({**self.certificate, "evidence": None})
 
     @property
     def is_redraw(self) -> bool:
-        """Whether the parameters were drawn afresh, which empties the running total."""
+        """Whether the parameters were redrawn, which resets the running total."""
         return bool(self.certificate["method"] == "redraw")
 
     @property
@@ -77,13 +76,13 @@ class Certified:
 
     @property
     def is_private(self) -> bool:
-        """Whether its noise came from the operating system and not from a seed."""
+        """Whether its noise came from the operating system, not from a seed."""
         return bool(self.certificate["scope"]["private"])
 
 
 @dataclass(frozen=True)
 class Total:
-    """The running total from a moment on."""
+    """The running total from a time on."""
 
     since: datetime
     epsilon: float
@@ -93,7 +92,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Contents:
-    """All that is on the page.
+    """Everything that the page shows.
 
     Attributes
     ----------
@@ -102,23 +101,23 @@ class Contents:
     made : str
         ISO time of the report.
     versions : mapping
-        Software and its versions.
+        Versions of the software.
     model : mapping
-        `kind` ("regression", "logistic regression", ...), `n_rows` at the fit, `rows_left`,
+        `kind` ("regression", "logistic regression", ...), `n_rows` of the fit, `rows_left`,
         `n_features`, `n_outputs`, `alpha`, `step_size`, `learning_steps`, `learning_noise`,
         `table`.
     budget, spent : (epsilon, delta)
-        In all, and what of it is spent since the last redraw.
+        The whole budget, and what was spent since the last redraw.
     entries : sequence of mappings
         The log, oldest first.
     head : str
         Size and Merkle root of the log.
     pending : sequence of (hash, due date or None)
-        Who waits.
+        People who are queued.
     still_in_table : int or None
-        Rows of forgotten people that the user's table still has; None if it was not found.
+        Rows of forgotten people in the user's table; None if the table was not found.
     costs : Costs or None
-        None if the table was not at hand.
+        None if the table was not found.
     """
 
     store: str
@@ -144,18 +143,18 @@ class Contents:
 
     @property
     def latest(self) -> Certified | None:
-        """The certificate that speaks of the present parameters."""
+        """The certificate of the present parameters."""
         return self.certified[-1] if self.certified else None
 
     @property
     def since_redraw(self) -> list[Certified]:
-        """Certificates since the last redraw, which itself comes first where there was one."""
+        """Certificates since the last redraw, beginning with the redraw itself."""
         redraws = [k for k, one in enumerate(self.certified) if one.is_redraw]
         return self.certified[redraws[-1] if redraws else 0 :]
 
     @property
     def n_people_forgotten(self) -> int:
-        """How many people were forgotten."""
+        """The number of people who were forgotten."""
         return len({name for one in self.certified for name in one.people})
 
     @property
@@ -166,13 +165,13 @@ class Contents:
 
     @property
     def overdue(self) -> list[tuple[str, str]]:
-        """Who waits although the date has passed; the last day itself is in time."""
-        today = moment(self.made).date()
+        """Queued people whose due date has passed; on the due date they are still in time."""
+        today = parse_time(self.made).date()
         return [(who, due) for who, due in self.pending if due and date.fromisoformat(due) < today]
 
     @property
     def outdated_releases(self) -> list[int]:
-        """Places of releases made before somebody was forgotten: the files still speak of them."""
+        """Entries of releases made before the last deletion: they contain what it forgot."""
         last = max((one.place for one in self.certified if one.certificate["rows"]), default=-1)
         return [
             place
@@ -182,20 +181,20 @@ class Contents:
 
     @property
     def totals(self) -> list[Total]:
-        """The running total from the fit to now, a step for each certificate."""
-        made = moment(self.made)
-        first = moment(self.entries[0]["time"]) if self.entries else made
-        steps = [Total(moment(one.time), *one.total, one.is_redraw) for one in self.certified]
+        """The running total from the fit until now, with one step for each certificate."""
+        made = parse_time(self.made)
+        first = parse_time(self.entries[0]["time"]) if self.entries else made
+        steps = [Total(parse_time(one.time), *one.total, one.is_redraw) for one in self.certified]
         epsilon, delta = self.latest.total if self.latest else (0.0, 0.0)
         return [Total(first, 0.0, 0.0), *steps, Total(made, epsilon, delta)]
 
 
 def rows_forgotten(certified: Sequence[Certified]) -> int:
-    """How many rows the certificates speak of."""
+    """The number of rows that the certificates cover."""
     return len({row for one in certified for row in one.certificate["rows"]})
 
 
-def moment(text: str) -> datetime:
-    """An ISO time; UTC where it does not say."""
-    found = datetime.fromisoformat(text)
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+def parse_time(text: str) -> datetime:
+    """An ISO time, in UTC unless it says otherwise."""
+    time = datetime.fromisoformat(text)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)

@@ -1,7 +1,7 @@
-"""The pictures of a report: the budget and the spread of deletion costs, as inline SVG.
+"""The pictures of a report, as inline SVG: the budget and the distribution of deletion costs.
 
-Drawn small, so that letters stay readable on a telephone and on paper; a page puts them side by
-side where it is wide enough. Equal contents give equal bytes.
+They are small, so that text stays readable on a phone and on paper; a wide page puts them side by
+side. Equal contents give equal bytes.
 """
 
 import io
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from pilu._digits import down, near, up
 from pilu._extras import need
 from pilu.report.contents import Contents, Costs
-from pilu.report.words import count
+from pilu.report.entries import count
 
 __all__ = ["Histogram", "Picture", "draw_budget", "draw_costs", "histogram"]
 
-_INK, _SPENT, _LEFT, _OVER, _DEAR = "#1d2733", "#2f6690", "#dfe7ee", "#a3271f", "#a04a24"
-_WIDE = 30.0  # past this ratio of dearest to cheapest the axis is logarithmic
+_INK, _SPENT, _LEFT, _OVER, _EXPENSIVE = "#1d2733", "#2f6690", "#dfe7ee", "#a3271f", "#a04a24"
+_WIDE = 30.0  # beyond this ratio of largest to smallest cost the axis is logarithmic
 _SETTINGS = {
-    "svg.fonttype": "none",  # letters stay text: the page's own fonts, found by a search
+    "svg.fonttype": "none",  # text stays text: it takes the page's fonts and can be searched
     "svg.hashsalt": "pilu",
     "font.size": 10.0,
     "text.color": _INK,
@@ -34,8 +34,8 @@ _SETTINGS = {
     "axes.spines.right": False,
 }
 _ROUND = {"steps": [1, 2, 5, 10]}  # of ticks
-# Years, months, days, hours, minutes, seconds: of ticks, of ticks where the next greater unit
-# turns, and of what is written once below the axis.
+# For years, months, days, hours, minutes and seconds: labels of ticks, of ticks at which the next
+# larger unit changes, and of the whole axis.
 _DATES = {
     "formats": ["%Y", "%b", "%d %b", "%H:%M", "%H:%M", "%H:%M:%S"],
     "zero_formats": ["", "%b", "%d %b", "%d %b", "%H:%M", "%H:%M"],
@@ -44,7 +44,7 @@ _DATES = {
 
 
 class Picture(NamedTuple):
-    """An SVG element and what it shows, in words."""
+    """An SVG element and a description of it."""
 
     svg: str
     label: str
@@ -52,7 +52,7 @@ class Picture(NamedTuple):
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts between edges; on a logarithmic axis zeros are counted apart."""
+    """Counts between edges; a logarithmic axis counts zeros separately."""
 
     edges: NDArray[np.float64]
     counts: NDArray[np.int_]
@@ -61,7 +61,7 @@ class Histogram:
 
 
 def histogram(noise: NDArray[np.float64]) -> Histogram:
-    """How many people need how much noise; from 0 on, or over decades where costs differ a lot."""
+    """How many people need how much noise; on a logarithmic axis if costs differ widely."""
     top, positive = float(np.max(noise)), noise[noise > 0]
     n_bins = int(np.clip(np.ceil(2 * np.cbrt(len(noise))), 8, 30))  # Rice's rule
     if top == 0:
@@ -71,7 +71,7 @@ def histogram(noise: NDArray[np.float64]) -> Histogram:
         counts, edges = np.histogram(noise, bins=n_bins, range=(0.0, top))
         return Histogram(edges, counts, False)
     edges = np.geomspace(low, top, n_bins + 1)
-    edges[0], edges[-1] = low, top  # rounding must not lose the ends
+    edges[0], edges[-1] = low, top  # rounding must not drop the extremes
     return Histogram(edges, np.histogram(positive, edges)[0], True, len(noise) - len(positive))
 
 
@@ -90,7 +90,7 @@ def draw_budget(contents: Contents) -> list[Picture]:
             _draw_bar(bar, name, spent, left, budget)
             _draw_steps(steps, times, values, redraws, budget)
             svg = _svg(figure, name)
-        over = f", {up(spent - budget)} past it" if spent > budget else ""
+        over = f", {up(spent - budget)} over it" if spent > budget else ""
         label = (
             f"{name}: {up(spent)} of {near(budget)} spent{over}, {down(left)} left. The running "
             f"total over time, with {count(len(contents.certified), 'certificate')} and "
@@ -112,22 +112,22 @@ def _draw_bar(axes: Any, name: str, spent: float, left: float, budget: float) ->
 
 
 def _draw_steps(axes: Any, times: Any, values: Any, redraws: Any, budget: float) -> None:
-    dates = need("matplotlib.dates", for_="pilu report", extra="desk")
+    dates = _module("dates")
     axes.axhline(budget, color=_OVER, linewidth=1, linestyle=(0, (5, 3)))
     axes.annotate(
         "budget", (1, budget), (0, -3), ("axes fraction", "data"), "offset points",
         ha="right", va="top", color=_OVER, fontsize=9,
     )  # fmt: skip
-    many = len(times) > 60  # finer strokes, so that resets stay apart
+    many = len(times) > 60  # thinner lines keep the redraws distinct
     axes.step(times, values, where="post", color=_SPENT, linewidth=0.9 if many else 1.8)
     axes.fill_between(times, values, step="post", color=_SPENT, alpha=0.12, linewidth=0)
     axes.plot(
-        redraws, np.zeros(len(redraws)), "^", color=_DEAR, markersize=3.5 if many else 7,
+        redraws, np.zeros(len(redraws)), "^", color=_EXPENSIVE, markersize=3.5 if many else 7,
         clip_on=False, zorder=4,
     )  # fmt: skip
     axes.set_ylim(0, 1.12 * max(budget, *values))
     start, end = dates.date2num(times[0]), dates.date2num(max(times))
-    axes.set_xlim(start, max(end, start + 1 / 1440))  # a store of less than a minute has a width
+    axes.set_xlim(start, max(end, start + 1 / 1440))  # at least a minute wide
     locator = dates.AutoDateLocator(minticks=2, maxticks=5)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, **_DATES))
@@ -137,38 +137,38 @@ def _draw_steps(axes: Any, times: Any, values: Any, redraws: Any, budget: float)
 
 
 def draw_costs(costs: Costs) -> Picture:
-    """The spread of deletion costs, its median and its dearest person."""
-    found, noise = histogram(costs.noise), costs.noise
-    median, dearest = float(np.median(noise)), float(np.max(noise))
+    """The distribution of deletion costs, with its median and its maximum."""
+    bins, noise = histogram(costs.noise), costs.noise
+    marks = {"median": float(np.median(noise)), "maximum": float(np.max(noise))}
     with _style():
         figure = _figure(5.6, 4.1)
         axes = figure.subplots()
-        if dearest == 0:
+        if marks["maximum"] == 0:
             axes.bar([0], [len(noise)], width=0.5, color=_SPENT)
             axes.set(xlim=(-1.5, 1.5), xticks=[0])
             axes.set_xticklabels(["none"])
         else:
-            _draw_histogram(axes, found)
-            for place, (name, value) in enumerate((("median", median), ("dearest", dearest))):
-                _mark(axes, f"{name} {near(value, 3)}", value, place, found)
+            _draw_histogram(axes, bins)
+            for level, (name, value) in enumerate(marks.items()):
+                _mark(axes, f"{name} {near(value, 3)}", value, level, bins)
         axes.yaxis.set_major_locator(_module("ticker").MaxNLocator(5, integer=True, **_ROUND))
         axes.set_xlabel("noise that forgetting one person needs")
         axes.set_ylabel("people")
         svg = _svg(figure, "costs")
-    scale = ", on a logarithmic scale" if found.logarithmic else ""
+    scale = ", on a logarithmic scale" if bins.logarithmic else ""
     label = (
         f"Histogram of the noise that {count(len(noise), 'person needs', 'people need')} to be "
-        f"forgotten{scale}: median {near(median)}, dearest {near(dearest)}."
+        f"forgotten{scale}: median {near(marks['median'])}, maximum {near(marks['maximum'])}."
     )
     return Picture(svg, label)
 
 
-def _draw_histogram(axes: Any, found: Histogram) -> None:
-    edges, counts = found.edges, found.counts
+def _draw_histogram(axes: Any, bins: Histogram) -> None:
+    edges, counts = bins.edges, bins.counts
     axes.bar(
         edges[:-1], counts, np.diff(edges), align="edge", color=_SPENT, edgecolor="white", lw=0.8
     )
-    if not found.logarithmic:
+    if not bins.logarithmic:
         axes.set_xlim(0, None)
         axes.xaxis.set_major_formatter(lambda value, _: near(float(value), 3))
         return
@@ -176,9 +176,9 @@ def _draw_histogram(axes: Any, found: Histogram) -> None:
     ratio = edges[1] / edges[0]
     ticks = _decades(edges[0], edges[-1])
     labels = [near(value, 1) for value in ticks]
-    if found.zeros:  # nowhere on this axis: a bar of its own, with a gap
+    if bins.zeros:  # a logarithmic axis has no 0: draw a separate bar, with a gap
         low, high = edges[0] * ratio**-2.0, edges[0] * ratio**-1.0
-        axes.bar([low], [found.zeros], [high - low], align="edge", color=_SPENT, hatch="///", lw=0)
+        axes.bar([low], [bins.zeros], [high - low], align="edge", color=_SPENT, hatch="///", lw=0)
         ticks, labels = [float(np.sqrt(low * high)), *ticks], ["none", *labels]
     axes.set_xticks(ticks, labels)
     axes.minorticks_off()
@@ -188,23 +188,22 @@ def _decades(low: float, high: float) -> list[float]:
     """Round numbers between two numbers, about half a dozen."""
     powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     for factors in ((1, 2, 5), (1, 3), (1,)):
-        found = [k * 10.0**p for p in powers for k in factors if low <= k * 10.0**p <= high]
-        if len(found) <= 7:
-            return found
-    return found[:: -(-len(found) // 7)]
+        ticks = [k * 10.0**p for p in powers for k in factors if low <= k * 10.0**p <= high]
+        if len(ticks) <= 7:
+            return ticks
+    return ticks[:: -(-len(ticks) // 7)]
 
 
-def _mark(axes: Any, text: str, value: float, place: int, found: Histogram) -> None:
-    """A line with its name on top; the two names stand at two heights, so they never collide."""
-    if value == 0 and found.logarithmic:
-        return  # the median is among the zeros, and the sentence beside the picture says so
-    colour = (_INK, _DEAR)[place]
-    axes.axvline(value, color=colour, linewidth=1.4, linestyle=((0, (4, 2)), "-")[place])
-    where = axes.get_xlim()
+def _mark(axes: Any, text: str, value: float, level: int, bins: Histogram) -> None:
+    """A line with its label on top; labels have different heights, so that they never overlap."""
+    if value == 0 and bins.logarithmic:
+        return  # a median of 0: the text beside the picture mentions it
+    colour = (_INK, _EXPENSIVE)[level]
+    axes.axvline(value, color=colour, linewidth=1.4, linestyle=((0, (4, 2)), "-")[level])
     inside = axes.transAxes.inverted().transform(axes.transData.transform((value, 0)))[0]
-    side = "right" if where[0] < value and inside > 0.5 else "left"
+    side = "right" if axes.get_xlim()[0] < value and inside > 0.5 else "left"
     axes.annotate(
-        text, (value, 1), (-3 if side == "right" else 3, 3 + 13 * place), ("data", "axes fraction"),
+        text, (value, 1), (-3 if side == "right" else 3, 3 + 13 * level), ("data", "axes fraction"),
         "offset points", ha=side, va="bottom", color=colour, fontsize=9, annotation_clip=False,
     )  # fmt: skip
 
@@ -214,7 +213,7 @@ def _module(name: str) -> Any:
 
 
 def _style() -> Any:
-    # From the defaults: a reader's own matplotlibrc must not change an archived page.
+    # A matplotlibrc of the reader must not change the page.
     return _module("style").context(["default", _SETTINGS])
 
 
@@ -223,7 +222,7 @@ def _figure(width: float, height: float) -> Any:
 
 
 def _svg(figure: Any, name: str) -> str:
-    """The <svg> element alone; its ids begin with the picture's name: others are on the page."""
+    """The <svg> element; its ids begin with the picture's name, to be unique on the page."""
     buffer = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
