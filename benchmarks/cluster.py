@@ -17,8 +17,8 @@ from benchmarks.data import Array, Size
 from benchmarks.machine import own_peak
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
+from pilu.data.tables import Columns
 from pilu.deletion.desk import Desk
-from pilu.deletion.tables import Columns
 
 COLUMNS = Columns(("y",), "row_id")
 FILES = 8
@@ -103,4 +103,4 @@ def _smaller(size: Size) -> tuple[Array, Array]:
 
 def _load() -> None:
     """Libraries, so that no timing pays for it."""
-    import pilu.deletion.gathering  # noqa: F401
+    import pilu.data.table_passes  # noqa: F401

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 from unittest.mock import patch
@@ -15,7 +14,7 @@ from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan, fitted
 from pilu.chains.entropy import SystemGaussian
 from pilu.chains.schedule import Segment
-from pilu.data.rows import RowSource
+from pilu.data.rows import ArrayRows, RowSource
 
 TOGETHER = 200
 
@@ -120,8 +119,8 @@ def _rows_read(size: Size, model: Any, X: Array, row: int) -> dict[str, int]:
     chain = model.fitted_.chain
 
     def count() -> int:
-        counted = _Counted(X)
-        problem = chain.problem.reading(replace(chain.problem.source, X=counted))
+        counted, source = _Counted(X), chain.problem.source
+        problem = chain.problem.reading(source.reading(ArrayRows(counted, source.rows.Y)))
         left = problem.without(np.array([row]), X[[row]], np.empty((1, size.d)))
         chain.forgetting(left, Segment(size.K, references.NOISE), SystemGaussian())
         return sum(counted.reads)

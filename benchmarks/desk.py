@@ -16,10 +16,10 @@ from benchmarks import references
 from benchmarks.data import Array, Size, make_data, with_intercept
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
+from pilu.data.tables import Columns
 from pilu.deletion.budget import Budget
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
-from pilu.deletion.tables import Columns
 
 COLUMNS = Columns(("y",), "row_id", "person")
 ROWS_IN_A_GROUP = 4096

@@ -20,7 +20,7 @@ def runs(small):
 def dense(runs, learned_without):
     """Laws of the two runs, step by step."""
     source = runs.model.fitted_.source
-    X, Y = np.hstack([source.X, np.ones((30, 1))]), source.Y
+    X, Y = np.hstack([source.rows.X, np.ones((30, 1))]), source.rows.Y
     left = [np.delete(values, [4, 9], axis=0) for values in (X, Y)]
     settings = (0.5, runs.model.step_size_)
     first = left if learned_without else (X, Y)

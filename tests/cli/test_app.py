@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from pilu.cli.app import app
 from pilu.cli.options import option_names
+from pilu.exceptions import BeyondPrecision, WrongInput
 
 COMMANDS = [command.name or command.callback.__name__ for command in app.registered_commands]
 
@@ -80,7 +81,9 @@ def test_a_signed_receipt_against_everything(fitted, tmp_path):
         "utility_recomputed",
     ]
     fitted("keygen --private other.key --public other.pub")
-    assert "is by the key in other.pub" in fitted("verify c.json --public-key other.pub", code=2)
+    assert "was made by the key in other.pub" in fitted(
+        "verify c.json --public-key other.pub", code=2
+    )
     fitted("unlearn store --subject p4 --receipt unsigned.json")
     assert "is not signed" in fitted("verify unsigned.json --public-key desk.pub", code=2)
     fitted("fit people.parquet --target y --subject person --out second")
@@ -122,7 +125,7 @@ def test_proofs_go_to_auditors(fitted, tmp_path):
     fitted(f"ledger store --since {head} --proof growth.json")
     fitted("ledger store --entry 1 --proof place.json")
     assert f"begins with the log of {head}" in fitted("verify growth.json")
-    assert "stands at place 1" in fitted("verify place.json")
+    assert "is at place 1" in fitted("verify place.json")
     record = json.loads((tmp_path / "place.json").read_text())
     (tmp_path / "place.json").write_text(json.dumps(record | {"place": 0}))
     assert "is not in the log" in fitted("verify place.json", code=2)
@@ -278,7 +281,7 @@ def test_what_is_quoted_is_what_is_done(fitted):
         ("unlearn store --subject p3 --receipt people.parquet", "must be a new file"),
         ("release store --out store/ledger.sqlite", "out must be outside of the store"),
         ("predict store --rows people.parquet --out people.parquet", "must be another file"),
-        ("fit people.parquet --target y --out other", "without names nobody can be forgotten"),
+        ("fit people.parquet --target y --out other", "without names no row can be forgotten"),
         ("unlearn store --subject p3 --epsilon -1", "epsilon must be a finite number > 0"),
         ("ledger store --since 5:xyz", "a head must"),
         ("ledger store --proof p.json", "--proof must come with either --since or --entry"),
@@ -383,7 +386,7 @@ def test_a_person_who_has_all_rows(run, tmp_path):
     )
     run("fit one.parquet --target y --subject person --out one")
     assert "must leave at least one row" in run("unlearn one --subject p0", code=2)
-    assert "all rows that are left are one person's" in run("quote one --all", code=2)
+    assert "all rows that are left are one subject's" in run("quote one --all", code=2)
     assert "Learned from 60 rows" in run("ledger one")
 
 
@@ -416,6 +419,27 @@ def test_debug_shows_the_traceback_of_a_wrong_input(tmp_path):
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "Traceback" not in found.stderr
     assert found.returncode == 2
+
+
+@pytest.mark.parametrize("bug", [ValueError, ZeroDivisionError, KeyError, RuntimeError])
+def test_a_bug_shows_its_traceback(fitted, monkeypatch, bug):
+    def fails(*_, **__):
+        raise bug("shapes (3,) and (4,)")
+
+    monkeypatch.setattr("pilu.deletion.desk.Desk.quote", fails)
+    output = fitted("quote store --subject p3", code=70)
+    assert "Traceback" in output
+    assert f"{bug.__name__}: " in output
+    assert output.endswith("pilu: This is a bug in pilu; please report it.\n")
+
+
+@pytest.mark.parametrize("error", [WrongInput, BeyondPrecision, MemoryError])
+def test_a_wrong_input_shows_no_traceback(fitted, monkeypatch, error):
+    def fails(*_, **__):
+        raise error("use more noise")
+
+    monkeypatch.setattr("pilu.deletion.desk.Desk.quote", fails)
+    assert fitted("quote store --subject p3", code=2) == "pilu: use more noise\n"
 
 
 def test_help_and_ledger_import_nothing_heavy():

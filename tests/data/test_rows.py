@@ -87,4 +87,4 @@ def test_digests_are_keyed_and_ignore_the_sign_of_zero():
 
 def test_deepcopy_shares_the_rows(small):
     source = observe(*small)
-    assert copy.deepcopy(source).X is source.X
+    assert copy.deepcopy(source).rows.X is source.rows.X

@@ -23,10 +23,10 @@ import pilu.deletion.costs
 import pilu.deletion.proofs
 import pilu.deletion.rewriting
 from deletion.killing import Bomb
+from pilu.data.tables import Columns
 from pilu.deletion.checking import check_store
 from pilu.deletion.desk import Desk
 from pilu.deletion.ledger import Ledger
-from pilu.deletion.tables import Columns
 
 NOBODY = 65534
 READING = (
@@ -87,12 +87,13 @@ def afterwards(store):
     """Open the store as anybody would: who is left, how long the log is, what is in the folder."""
     with Desk.open(store) as desk:
         checks = check_store(desk.store)
-        moment = desk.store.read()
+        snapshot = desk.store.read()
+        live = snapshot.model.fitted_.source.live
         names = sorted(path.name for path in store.iterdir())
         return {
             "whole": checks["files_whole"],
-            "entries": len(moment.entries),
-            "gone": [int(k) for k, here in enumerate(moment.model.fitted_.source.live) if not here],
+            "entries": len(snapshot.log.entries),
+            "gone": [int(k) for k, here in enumerate(live) if not here],
             "names": names,
         }
 

@@ -83,9 +83,8 @@ def forget(store, place):
 def look(store):
     """Open the store again, as anybody would, and say what it is."""
     with Desk.open(store) as desk:
-        with desk.log() as log:
-            size = log.size
-            generation = log.state["generation"]
+        size = len(desk.log().entries)
+        generation = desk.store.read_state()["generation"]
         folders = sorted(p.name for p in store.glob("arrays-*"))
         try:
             desk.quote([PERSON], n_unlearn_steps=1)

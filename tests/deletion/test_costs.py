@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from deletion.conftest import COLUMNS, N
+from pilu.data import table as table_module
 from pilu.deletion import costs
-from pilu.deletion import table as table_module
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
 

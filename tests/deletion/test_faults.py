@@ -16,11 +16,11 @@ import pytest
 from typer.testing import CliRunner
 
 from pilu.cli.app import app
+from pilu.data.tables import Columns
 from pilu.deletion import arrays, store
 from pilu.deletion.checking import check_store
 from pilu.deletion.desk import Desk
 from pilu.deletion.receipt import Receipt
-from pilu.deletion.tables import Columns
 from pilu.exceptions import DoneWithTrouble
 
 N = 40
@@ -73,10 +73,10 @@ def what_is_gone(path):
     """Forgotten rows of a store that must be whole, true to its table, and of one generation."""
     with Desk.open(path) as desk:
         check_store(desk.store, table=path.parent / "people.parquet")
-        moment = desk.store.read()
+        snapshot = desk.store.read()
     found = sorted(p.name for p in path.iterdir())
-    assert found == [f"arrays-{moment.state['generation']}", "key", "ledger.sqlite"]
-    return np.flatnonzero(~moment.model.fitted_.source.live).tolist()
+    assert found == [f"arrays-{snapshot.state['generation']}", "key", "ledger.sqlite"]
+    return np.flatnonzero(~snapshot.model.fitted_.source.live).tolist()
 
 
 def is_one_clear_line(output):

@@ -12,16 +12,17 @@ from typer.testing import CliRunner
 
 from deletion.conftest import COLUMNS, N
 from pilu.cli.app import app
-from pilu.deletion import fitting, rewriting
-from pilu.deletion.arrow_tables import CsvTable
+from pilu.data import table_writing
+from pilu.data.arrow_tables import CsvTable
+from pilu.data.file_sets import is_among
+from pilu.data.table_passes import TablePass, _learn_part
+from pilu.data.tables import Columns, open_table
+from pilu.data.targets import NumericTargets
 from pilu.deletion.checking import check_receipt, check_store
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
-from pilu.deletion.file_sets import is_among
-from pilu.deletion.gathering import _learn_part
 from pilu.deletion.predicting import predict_table
 from pilu.deletion.rewriting import rewrite_without_forgotten, still_in_table
-from pilu.deletion.tables import Columns, open_table
 from pilu.exceptions import RowsChanged
 
 WRITE = {"parquet": pyarrow.parquet.write_table, "csv": pyarrow.csv.write_csv}
@@ -122,7 +123,7 @@ def test_a_part_that_was_changed_is_refused(arrow_table, tmp_path):
     path = tmp_path / "t.parquet"
     pyarrow.parquet.write_table(arrow_table, path)
     (part,) = open_table(path, COLUMNS).parts()
-    learn = (part, ("id", "subject"), None, 1, b"k" * 32, True)
+    learn = (part, NumericTargets(), b"k" * 32, ("id", "subject"), True)
     assert _learn_part(*learn)[1].n_noted == N
     others = arrow_table.column_names
     grown = pa.concat_tables([arrow_table, arrow_table])
@@ -144,7 +145,7 @@ def test_parts_of_every_format(kind, npz, csv, rows, tmp_path):
         np.save(path, np.column_stack([X, y, np.arange(N)]))
         columns = Columns(("4",), "5")
     (part,) = open_table(path, columns).parts()
-    statistics, gathered = _learn_part(part, ("id", "subject"), None, 1, b"k" * 32, True)
+    statistics, gathered = _learn_part(part, NumericTargets(), b"k" * 32, ("id", "subject"), True)
     np.testing.assert_allclose(statistics.gram[:4, :4], X.T @ X, rtol=1e-12)
     np.testing.assert_allclose(statistics.cross[:4, 0], X.T @ y, rtol=1e-12)
     assert gathered.n_noted == N
@@ -156,11 +157,11 @@ def test_a_relative_path_is_that_of_the_client(arrow_table, tmp_path, monkeypatc
     pyarrow.parquet.write_table(arrow_table, "t.parquet")
     seen = []
 
-    def learn(table, *_, **__):
+    def learn(_, table, *__, **___):
         seen.extend(part.path for part in table.parts())
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fitting, "gathered_by_cluster", learn)
+    monkeypatch.setattr(TablePass, "by_cluster", learn)
     with pytest.raises(KeyboardInterrupt):
         Desk.create(tmp_path / "x", "t.parquet", COLUMNS, scheduler="local")
     assert seen == [tmp_path / "t.parquet"]
@@ -232,14 +233,14 @@ def test_files_of_several_folders_are_rewritten_into_several(store_apart, apart,
 
 def test_files_are_rewritten_together_or_not_at_all(store_apart, apart, tmp_path, monkeypatch):
     before = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
-    write = rewriting._csv
+    write = table_writing._csv
 
     def full(table, drop, out):
         write(table, drop, out)
         if table.parent.name == "b":
             raise OSError(28, "No space left on device", str(out))
 
-    monkeypatch.setattr(rewriting, "_csv", full)
+    monkeypatch.setattr(table_writing, "_csv", full)
     with pytest.raises(OSError, match="No space left"):
         rewrite_without_forgotten(store_apart.read(), store_apart.key, apart, tmp_path / "data")
     after = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}

@@ -16,12 +16,12 @@ from pilu import LangevinRidge, verify
 from pilu.certify.certificate import Certificate
 from pilu.cli.app import app
 from pilu.cli.files import read_text
+from pilu.data.tables import Columns
 from pilu.deletion.checking import check_store
 from pilu.deletion.desk import Desk
 from pilu.deletion.proofs import check_proof, proof_of_growth, proof_of_place
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.signing import check_signature, make_keys, sign
-from pilu.deletion.tables import Columns
 from pilu.exceptions import CertificateMismatch, PiluError
 
 STORES, DOCUMENTS = 55, 75  # mutations of each seed, and of each document
@@ -48,16 +48,14 @@ def made(tmp_path_factory):
     with Desk.create(
         folder / "store", folder / "t.parquet", columns, n_steps=50, noise=0.05
     ) as desk:
-        with desk.log() as log:
-            noted = log.head
+        noted = desk.log().head
         desk.unlearn("person 3", n_unlearn_steps=1, deliver=handed.append)
         desk.redraw(deliver=handed.append)
         desk.request("person 5")
         desk.unlearn("person 6", n_unlearn_steps=1)
         desk.unlearn("person 7", n_unlearn_steps=1, deliver=handed.append)
         desk.release()
-        with desk.log() as log:
-            proofs = proof_of_growth(log, noted), proof_of_place(log, 1)
+        proofs = proof_of_growth(desk.log(), noted), proof_of_place(desk.log(), 1)
     first, redrawn, last = handed
     model = LangevinRidge(n_steps=50, noise=0.05, random_state=0).fit(X, y)
     theorem = model.unlearn([3], accountant="theorem", epsilon=2.0)
@@ -89,14 +87,13 @@ def copied(made, tmp_path):
 def said_by_store(folder):
     """Everything that a store answers, as plain values."""
     with Desk.open(folder, patience=0.2) as desk:
-        checks, moment = check_store(desk.store), desk.store.read()
-        chain = moment.model.fitted_.chain
+        checks, snapshot = check_store(desk.store), desk.store.read()
+        chain = snapshot.model.fitted_.chain
         arrays = (chain.theta, chain.problem.statistics.gram, chain.problem.spectrum.basis)
-        names = {kind: hashes.tobytes() for kind, hashes in moment.names.hashes.items()}
-        with desk.log() as log:
-            head = log.head
+        names = {kind: hashes.tobytes() for kind, hashes in snapshot.names.hashes.items()}
+        head = desk.log().head
         return (
-            [checks, dict(moment.state), moment.entries, names, head, desk.left(), desk.pending()],
+            [checks, snapshot.state, snapshot.log, names, head, desk.left(), desk.pending()],
             [array.tobytes() for array in arrays],
         )
 

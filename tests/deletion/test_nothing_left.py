@@ -20,11 +20,12 @@ import pytest
 
 from pilu import LangevinRidge
 from pilu.certify.coarse import CoarseExact
+from pilu.data.names import hash_of
+from pilu.data.rows import ArrayRows
 from pilu.data.statistics import Statistics
+from pilu.data.tables import Columns
 from pilu.deletion.desk import Desk
-from pilu.deletion.names import hash_of
-from pilu.deletion.snapshot import arrays_of, record_of, restored
-from pilu.deletion.tables import Columns
+from pilu.deletion.model_records import arrays_of, record_of, restore_model
 
 N, P, ROW = 60, 4, 7
 SETTINGS = {"n_steps": 50, "noise": 0.01}
@@ -124,9 +125,9 @@ def floats_in(record):
 
 
 def held_by(desk):
-    """What is in the arrays and the state of this moment, and must not outlive it."""
-    moment = desk.store.read()
-    chain, state = moment.model.fitted_.chain, moment.state
+    """What is in the arrays and the state of this snapshot, and must not outlive it."""
+    snapshot = desk.store.read()
+    chain, state = snapshot.model.fitted_.chain, snapshot.state
     problem = chain.problem
     arrays = {
         "parameters": chain.theta,
@@ -175,8 +176,8 @@ def test_no_byte_tells_of_the_row(forgetting, history):
         evidence.extend(n for n in numbers if n not in prior and len(repr(n)) > 12)
 
     X, y, _, _ = world(0)
-    store, moment, key = forgetting(0, HISTORIES[history], before, deliver=deliver)
-    digest = moment.model.fitted_.source.digest(X[[ROW]], y[[ROW], None])[0]
+    store, snapshot, key = forgetting(0, HISTORIES[history], before, deliver=deliver)
+    digest = snapshot.model.fitted_.source.digest(X[[ROW]], y[[ROW], None])[0]
     assert digest.tobytes() in earlier[0]
     assert len(found_in(earlier[0], held)) > 20  # what is looked for was there
     assert len(evidence) > 3
@@ -223,9 +224,9 @@ def exactly(X, y, left):
     return [[sum(a[j] * a[k] for a in rows) for k in range(P + 2)] for j in range(P + 1)]
 
 
-def rest(moment, X, y, row):
+def rest(snapshot, X, y, row):
     """The statistics that are kept, less those of all other rows: exact until the very end."""
-    held = moment.model.fitted_.chain.problem.statistics
+    held = snapshot.model.fitted_.chain.problem.statistics
     sums = exactly(X, y, [i for i in range(N) if i != row])
     kept = np.column_stack([held.gram, held.cross])
     return np.array(
@@ -246,8 +247,8 @@ def test_what_is_kept_less_the_others_does_not_point_to_the_row(forgetting):
     ranks = []
     for row in range(0, 40, 2):
         X, y, _, _ = world(1)
-        _, moment, _ = forgetting(1, (row,))
-        left = rest(moment, X, y, row)
+        _, snapshot, _ = forgetting(1, (row,))
+        left = rest(snapshot, X, y, row)
         size = np.linalg.norm(with_ones(X).T @ with_ones(X))
         assert np.linalg.norm(left) < 1e-14 * size
         guesses = with_ones(candidates(1, row)[0])
@@ -274,8 +275,8 @@ def eighth_below(number):
 def as_stored(model, X, y):
     """The model as the next command finds it."""
     record, key = json.loads(json.dumps(record_of(model))), model.fitted_.source.key
-    model = restored(record, dict(arrays_of(model)), key, latest=None)
-    source = model.fitted_.source.reading(X, y[:, None])
+    model = restore_model(record, dict(arrays_of(model)), key, latest=None)
+    source = model.fitted_.source.reading(ArrayRows(X, y[:, None]))
     model.fitted_ = model.fitted_.reading(model.fitted_.chain.problem.reading(source))
     return model
 
@@ -331,9 +332,9 @@ def agreement():
         agreeing, similar = 0, 0
         for seed in seeds:
             if (seed, history) not in found:
-                _, moment, _ = forgetting(seed, HISTORIES[history])
-                records = [e.record["certificate"] for e in moment.entries[1:]]
-                found[seed, history] = kept_numbers(records, moment.state["model"])
+                _, snapshot, _ = forgetting(seed, HISTORIES[history])
+                records = [e.record["certificate"] for e in snapshot.log.entries[1:]]
+                found[seed, history] = kept_numbers(records, snapshot.state["model"])
             kept, others = found[seed, history], tried(seed, history, n)
             assert others[0] == kept, "the attack must know the truth when he sees it"
             kinds = [k for k in kept if k != "noise"] if kind == "all but the noise" else (kind,)
@@ -366,19 +367,21 @@ def test_no_number_singles_out_the_row(forgetting, agreement, kind, history):
 def test_no_hash_can_be_tried_on_a_candidate(forgetting, history):
     """All that is hashed has something random in it: not even the truth has the same hash."""
     X, y, _, _ = world(0)
-    _, moment, _ = forgetting(0, HISTORIES[history])
+    _, snapshot, _ = forgetting(0, HISTORIES[history])
     _, again = if_it_were(X[ROW], y[ROW], 0, HISTORIES[history])
-    for entry, other in zip(moment.entries[1:], again, strict=True):
+    for entry, other in zip(snapshot.log.entries[1:], again, strict=True):
         kept = entry.record["certificate"]
         assert kept["noise"] == other["noise"]
         names = ["parameters_sha256"] + ["evidence_sha256"] * (kept["method"] == "langevin")
         assert all(kept[name] != other[name] for name in names)
     fits = [forgetting(0, ())[1] for _ in range(2)]
-    assert len({fit.entries[0].record["parameters_sha256"] for fit in fits}) == 2
+    assert len({fit.log.entries[0].record["parameters_sha256"] for fit in fits}) == 2
     assert len({fit.state["nonce"] for fit in fits}) == 2  # in the hash of the state
-    bare = json.dumps({**moment.state, "nonce": None}, sort_keys=True, separators=(",", ":"))
-    assert moment.entries[-1].record["state_sha256"] != hashlib.sha256(bare.encode()).hexdigest()
-    assert len(bytes.fromhex(moment.state["nonce"])) == 16
+    bare = json.dumps({**snapshot.state, "nonce": None}, sort_keys=True, separators=(",", ":"))
+    assert (
+        snapshot.log.entries[-1].record["state_sha256"] != hashlib.sha256(bare.encode()).hexdigest()
+    )
+    assert len(bytes.fromhex(snapshot.state["nonce"])) == 16
 
 
 # Trying candidates on the last bits
@@ -402,8 +405,8 @@ def test_the_last_bits_single_out_the_row_unless_they_are_summed_anew(forgetting
     """Rounding of sum and subtraction knows the row; a sum of the others cannot."""
     requests = HISTORIES[history]
     for recollect in (False, True):
-        _, moment, _ = forgetting(0, requests, recollect=recollect)
-        held = moment.model.fitted_.chain.problem.statistics
+        _, snapshot, _ = forgetting(0, requests, recollect=recollect)
+        held = snapshot.model.fitted_.chain.problem.statistics
         same = [
             np.array_equal(again.gram, held.gram) and np.array_equal(again.cross, held.cross)
             for again in (

@@ -14,11 +14,11 @@ from deletion.conftest import N
 from pilu import LangevinHuber, LangevinLogistic
 from pilu.accounting.gdp import mu_from_epsilon
 from pilu.cli.app import app
+from pilu.data.tables import Columns
 from pilu.deletion.checking import check_receipt, check_store
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
 from pilu.deletion.release import release_record
-from pilu.deletion.tables import Columns
 from pilu.exceptions import BudgetSpent
 
 STEPS = {"n_steps": 60, "noise": 0.02, "alpha": 1.0}

@@ -34,8 +34,8 @@ def test_one_that_was_held_up_after_its_commit(desk, other, tmp_path, monkeypatc
     before(desk, monkeypatch, "_clear", lambda: other.unlearn("person number 7"))
     desk.unlearn("person number 3")
     assert [p.name for p in (tmp_path / "store").glob("arrays-*")] == ["arrays-2"]
-    with desk.log() as log:
-        assert [e.record["kind"] for e in log.entries()] == ["fit", "unlearn", "unlearn"]
+    kinds = [entry.record["kind"] for entry in desk.log().entries]
+    assert kinds == ["fit", "unlearn", "unlearn"]
     assert check_store(desk.store)
 
 

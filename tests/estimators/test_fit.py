@@ -68,7 +68,7 @@ def test_any_dtype_is_accumulated_in_float64(dtype, rng):
     gram = exact.T @ exact
     np.testing.assert_allclose(model.fitted_.chain.problem.statistics.gram, gram, rtol=1e-13)
     assert model.step_size_ == pytest.approx(1 / np.linalg.eigvalsh(gram + 1e-4 * np.eye(4))[-1])
-    assert model.fitted_.source.X is X  # referred to, not copied
+    assert model.fitted_.source.rows.X is X  # referred to, not copied
     model.unlearn(5)
 
 

@@ -126,7 +126,7 @@ def test_a_memory_mapped_file_is_enough(small, tmp_path):
         mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
         options = {**OPTIONS, "batch_size": 7, "random_state": 0}
         model = LangevinRidge(**options).fit(mapped, Y)
-        assert np.shares_memory(model.fitted_.source.X, mapped)
+        assert np.shares_memory(model.fitted_.source.rows.X, mapped)
         plain = LangevinRidge(**options).fit(np.asarray(mapped, dtype=np.float64), Y)
         np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-12)
         for accountant in ("theorem", "exact"):

@@ -18,11 +18,12 @@ from typer.testing import CliRunner
 from partitions.test_dask import kill_a_worker
 from pilu.cli.app import app
 from pilu.cli.options import bytes_of
-from pilu.deletion import arrow_tables, gathering
+from pilu.data import arrow_tables, table_passes
+from pilu.data.graphs import connected
+from pilu.data.table_passes import batch_bytes_within
+from pilu.data.tables import Columns
 from pilu.deletion.checking import check_store
 from pilu.deletion.desk import Desk
-from pilu.deletion.gathering import batch_bytes_within
-from pilu.deletion.tables import Columns
 from pilu.exceptions import ClusterLost
 
 COLUMNS = Columns(("y",), "row_id", "person")
@@ -55,13 +56,13 @@ def small_parts(monkeypatch):
 
 @pytest.fixture
 def slow_parts(monkeypatch):
-    learn = gathering._learn_part
+    learn = table_passes._learn_part
 
     def slow(*given):  # goes to the workers by value
         time.sleep(1.0)
         return learn(*given)
 
-    monkeypatch.setattr(gathering, "_learn_part", slow)
+    monkeypatch.setattr(table_passes, "_learn_part", slow)
 
 
 def same(one, other):
@@ -130,7 +131,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from pilu.deletion.desk import Desk
-from pilu.deletion.tables import Columns
+from pilu.data.tables import Columns
 memory = int(sys.argv[2])
 Desk.create(sys.argv[3], sys.argv[1], Columns(("y",), "row_id"), n_steps=10, memory=memory)
 # not ru_maxrss: that begins with what the parent had
@@ -179,7 +180,7 @@ def test_a_scheduler_that_goes_away(pattern, small_parts, slow_parts, tmp_path, 
 def test_a_local_cluster_serves_nobody_else(alone):
     """Nothing of it listens where another machine could ask."""
     before = open_to_others()  # other tests' clusters
-    with gathering._client("local") as client:
+    with connected("local") as client:
         scheduler = client.cluster.scheduler
         assert all(address.startswith("tcp://127.0.0.1") for address in client.nthreads())
         assert scheduler.address.startswith("tcp://127.0.0.1")

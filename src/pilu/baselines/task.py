@@ -17,7 +17,7 @@ from pilu.certify.accountant import Law
 from pilu.chains.entropy import GaussianSource
 from pilu.chains.request import Request
 from pilu.chains.schedule import Schedule, Segment
-from pilu.estimators.outputs import check_classes_survive
+from pilu.data.targets import ClassTargets
 from pilu.estimators.requests import live_rows
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.smooth import SmoothClassifier, SmoothRegressor
@@ -165,7 +165,7 @@ class Task(RidgeParts):
         members = self.model._members(self.Y)
         requested = members[found].sum(axis=0)
         left = members.sum(axis=0) - requested
-        check_classes_survive(self.model.classes_, left, requested, "leave the class out")
+        ClassTargets(self.model.classes_).check_left(left, requested, "leave the class out")
         return found
 
     def check_ridge(self, name: str) -> None:

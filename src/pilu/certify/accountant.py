@@ -98,6 +98,16 @@ class Accountant(Protocol):
         """Noise and epsilon of every row as a request by itself."""
         ...
 
+    def calibrate_groups(
+        self,
+        law: Law,
+        blocks: Iterable[tuple[Request, NDArray[np.intp]]],
+        target: Target,
+        progress: Progress,
+    ) -> tuple[Array, Array]:
+        """Noise and epsilon of groups of rows; a block comes with the sizes of its groups."""
+        ...
+
     def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies, whether or not it meets the target's epsilon."""
         ...

@@ -103,7 +103,7 @@ class Exact:
                 with blas_threads(law.blas_threads):  # the other cores work on pieces
                     block = block._replace(X=law.coordinates(block.X))
                 for groups, rows in packed(sizes, _PIECE if portable is not None else 1):
-                    yield Request(block.X[rows], block.Y[rows], block.rows[rows]), sizes[groups]
+                    yield block.part(rows), sizes[groups]
 
         answers, n_jobs = [], effective_n_jobs(None) if portable is not None else 1
         for piece in shared_out(calibrate, pieces(), n_jobs):
@@ -119,7 +119,7 @@ class Exact:
         with blas_threads(law.blas_threads):
             for end, size in zip(ends.tolist(), sizes.tolist(), strict=True):
                 group = slice(end - size, end)
-                request = Request(block.X[group], block.Y[group], block.rows[group])
+                request = block.part(group)
                 # The next row most likely needs as large a space as the last two did.
                 comparison = law.comparison(request, min(spaces[-2:]) if size == 1 else 0)
                 answer = self._calibrate(comparison, target)
@@ -166,7 +166,7 @@ class Exact:
             answer, reached = self._checked(comparison, target, noise, search.steepness)
             unused = math.log(target.delta) - reached
             if answer.noise <= floor or unused <= _WIDE_OF_THE_MARK or not search.used_series:
-                break  # else the noise is far too large: it was found by a series that does not hold
+                break  # else a series that does not hold found far too much noise
         if answer.noise > floor and _LOOSE < unused / search.steepness < 1.0:
             # Where delta falls slowly the margin of the search is much noise: most is taken back.
             less = answer.noise * (1 - 0.95 * unused / search.steepness)

@@ -98,6 +98,23 @@ class Theorem:
         noise, epsilon = (np.concatenate(part) for part in zip(*parts, strict=True))
         return noise, epsilon
 
+    def calibrate_groups(
+        self,
+        law: Law,
+        blocks: Iterable[tuple[Request, NDArray[np.intp]]],
+        target: Target,
+        progress: Progress,
+    ) -> tuple[Array, Array]:
+        """Noise and certified epsilon of groups of rows, each a request."""
+        answers = []
+        for block, sizes in blocks:
+            for end, size in zip(np.cumsum(sizes).tolist(), sizes.tolist(), strict=True):
+                answer = self.calibrate(law, block.part(slice(end - size, end)), target)
+                answers.append((answer.noise, answer.epsilon))
+                progress(1)
+        noise, epsilon = np.array(answers).T
+        return noise, epsilon
+
     def calibrate_any(
         self, law: Law, blocks: Iterable[Request], target: Target, group_size: int = 1
     ) -> float:

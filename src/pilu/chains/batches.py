@@ -87,7 +87,8 @@ class BatchedObjective:
 
     keeps_law: ClassVar[bool] = True  # every request needs its pass over all steps
     reads_rows: ClassVar[bool] = True
-    statistics_error: ClassVar[float] = 0.0  # there are none: every step reads its rows
+    statistics: ClassVar[None] = None  # every step reads its rows
+    statistics_error: ClassVar[float] = 0.0
 
     @property
     def n_batches(self) -> int:
@@ -146,7 +147,11 @@ class BatchedObjective:
         """The same: its constants depend on the rows only."""
         return self
 
-    def recollected(self) -> Self:
+    def is_consistent(self, tolerance: float) -> None:
+        """There is nothing to compare."""
+        return None
+
+    def recollected(self, read: object = None) -> Self:
         """The same: there are no statistics."""
         return self
 

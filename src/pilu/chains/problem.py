@@ -15,6 +15,7 @@ from pilu.chains.entropy import GaussianSource
 from pilu.chains.law import Law
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import RowSource
+from pilu.data.statistics import ReadShare, Statistics
 
 __all__ = ["Problem", "Run"]
 
@@ -99,8 +100,17 @@ class Problem(Protocol):
         """Drop what is still held of forgotten rows."""
         ...
 
-    def recollected(self) -> Self:
-        """The same problem with its statistics summed anew from the rows that are left."""
+    @property
+    def statistics(self) -> Statistics | None:
+        """Sums over the rows that are left; None where steps read the rows."""
+        ...
+
+    def is_consistent(self, tolerance: float) -> bool | None:
+        """Whether what was computed from the statistics fits them; None if there is nothing."""
+        ...
+
+    def recollected(self, read: ReadShare | None = None) -> Self:
+        """The same problem with its statistics summed anew, from the rows that `read` yields."""
         ...
 
     def batch_facts(self, rows: Rows, n_steps: int, n_unlearn_steps: int) -> dict[str, bool]:

@@ -19,6 +19,10 @@ class Request(NamedTuple):
     Y: Array
     rows: NDArray[np.intp]  # their fit-time positions
 
+    def part(self, rows: slice) -> "Request":
+        """Some of the rows."""
+        return Request(self.X[rows], self.Y[rows], self.rows[rows])
+
     @classmethod
     def read(cls, source: RowSource, rows: NDArray[np.intp]) -> "Request":
         """The request to forget `rows`, checked against their digests."""

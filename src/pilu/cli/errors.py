@@ -1,4 +1,8 @@
-"""Errors on the command line: one line that says what to do, and an exit code with a meaning."""
+"""Errors on the command line: one line that says what to do, and an exit code with a meaning.
+
+Wrong input is a `PiluError`, and the system's refusals are an `OSError` or a `MemoryError`. Any
+other error is a bug, and shows its traceback.
+"""
 
 import sys
 import traceback
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["in_one_line", "opened", "show_tracebacks"]
 
 # Exit codes; docs/desk.md explains them.
-WRONG_INPUT, BUDGET_SPENT, DONE_WITH_TROUBLE, INTERRUPTED = 2, 3, 4, 130
+WRONG_INPUT, BUDGET_SPENT, DONE_WITH_TROUBLE, BUG, INTERRUPTED = 2, 3, 4, 70, 130
 
 _debug: ContextVar[bool] = ContextVar("debug", default=False)
 
@@ -33,10 +37,13 @@ def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*args, **kwargs)
         except KeyboardInterrupt:
             _stop("interrupted; `pilu ledger` shows what was done.", INTERRUPTED)
-        except (PiluError, ValueError, OSError, MemoryError, ArithmeticError) as error:
+        except (PiluError, OSError, MemoryError) as error:
             if _debug.get():
                 traceback.print_exc()
             _stop(_message(error, options), _exit_code(error))
+        except Exception:
+            traceback.print_exc()
+            _stop("This is a bug in pilu; please report it.", BUG)
 
     return guarded
 

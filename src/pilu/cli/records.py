@@ -1,6 +1,7 @@
 """Commands that check records and write files for others."""
 
 import json
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
@@ -47,14 +48,15 @@ def ledger(
     )
     if proof is not None:
         check_output("proof", proof, store)
-    with closing(Ledger(store / "ledger.sqlite")) as log, log.reading():
-        noted = None if since is None else Head.parse(since)
-        if noted is not None:
-            log.growth_from(noted)
-        entries, head = [entry.record for entry in log.entries()], str(log.head)
-        if proof is not None:
-            made = proof_of_place(log, place or 0) if noted is None else proof_of_growth(log, noted)
-            write_whole(proof, json.dumps(made, indent=1) + "\n")
+    noted = None if since is None else Head.parse(since)
+    with closing(Ledger(store / "ledger.sqlite")) as opened_ledger, opened_ledger.reading():
+        log = opened_ledger.log
+    if noted is not None:
+        log.growth_from(noted)
+    entries, head = [entry.record for entry in log.entries], str(log.head)
+    if proof is not None:
+        made = proof_of_place(log, place or 0) if noted is None else proof_of_growth(log, noted)
+        write_whole(proof, json.dumps(made, indent=1) + "\n")
     lines = [
         (str(k), entry["time"], _hash_of(entry)[:12], describe_entry(entry))
         for k, entry in enumerate(entries)
@@ -67,7 +69,7 @@ def ledger(
     )
 
 
-def _hash_of(entry: dict[str, Any]) -> str:
+def _hash_of(entry: Mapping[str, Any]) -> str:
     """The hash that an entry is about: of a person, of a released file or of the parameters."""
     certificate = entry.get("certificate") or entry
     names = (entry.get("subject"), entry.get("sha256"), certificate.get("parameters_sha256"))
@@ -150,8 +152,8 @@ def _verified_release(record: dict[str, Any], folder: Path | None) -> dict[str, 
 
     if folder is None:
         return check_release(record, None)
-    with opened(folder) as desk, desk.log() as log:
-        return check_release(record, log.entries())
+    with opened(folder) as desk:
+        return check_release(record, desk.log())
 
 
 def _verified_receipt(
@@ -243,7 +245,7 @@ def table(
     as_json: Json = False,
 ) -> None:
     """Find rows of forgotten people that are still in your table, and remove them."""
-    from pilu.deletion.file_sets import is_pattern
+    from pilu.data.file_sets import is_pattern
     from pilu.deletion.rewriting import rewrite_without_forgotten, still_in_table
 
     with opened(store) as desk:

@@ -4,10 +4,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from pilu.certify.certificate import library_versions
+from pilu.data.file_sets import is_there
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
-from pilu.deletion.file_sets import is_there
-from pilu.deletion.history import pending
 from pilu.deletion.rewriting import still_in_table
 from pilu.deletion.store import now
 from pilu.report.contents import Contents, Costs
@@ -47,9 +46,9 @@ def contents_of(desk: Desk, table: Path | None, people: int) -> Contents:
         },
         budget=(float(state["budget"][0]), float(state["budget"][1])),
         spent=tuple(state["model"]["spent"]["total"]),
-        entries=[record for _, record in snapshot.entries],
-        head=str(snapshot.head),
-        pending=pending(snapshot.entries),
+        entries=[entry.record for entry in snapshot.log.entries],
+        head=str(snapshot.log.head),
+        pending=snapshot.log.pending,
         still_in_table=still,
         costs=costs,
     )

@@ -97,9 +97,9 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Learn from a table, batch by batch, into a new store."""
+    from pilu.data.tables import Columns
     from pilu.deletion.budget import Budget
     from pilu.deletion.desk import Desk
-    from pilu.deletion.tables import Columns
 
     refuse_if(
         {
@@ -119,20 +119,18 @@ def fit(
         "n_auxiliary_runs": n_auxiliary_runs,
     }
     classify = classify or loss == "logistic"
-    with (
-        Desk.create(
-            out,
-            table,
-            Columns(tuple(target), id, subject, classify=classify, ignored=tuple(ignore or ())),
-            budget=Budget(budget_epsilon, budget_delta),
-            memory=None if memory is None else bytes_of(memory),
-            scheduler=scheduler,
-            loss=loss,
-            **{name: value for name, value in chosen.items() if value is not None},
-        ) as desk,
-        desk.log() as log,
-    ):
-        record = log.entries()[0].record
+    with Desk.create(
+        out,
+        table,
+        Columns(tuple(target), id, subject, classify=classify, ignored=tuple(ignore or ())),
+        budget=Budget(budget_epsilon, budget_delta),
+        memory=None if memory is None else bytes_of(memory),
+        scheduler=scheduler,
+        loss=loss,
+        **{name: value for name, value in chosen.items() if value is not None},
+    ) as desk:
+        log = desk.log()
+        record = log.entries[0].record
         print_answer(
             {**record, "folder": str(out), "head": str(log.head)},
             f"{out}: learned from {record['n_rows']:,} rows of {record['n_features']:,} features.\n"
@@ -325,8 +323,7 @@ def redraw(
 
 def _print_done(desk: "Desk", certificate: Any, path: Path, as_json: bool) -> None:
     """Print what was done. A failure to print is an error of its own: the change was made."""
-    with desk.log() as log:
-        head = str(log.head)
+    head = str(desk.log().head)
     if certificate.rows:
         done = (
             f"Forgot {len(certificate.rows)} row(s) by {certificate.method}: epsilon "

@@ -1,7 +1,9 @@
-"""What is asked of dask: collections read side by side, sums by a tree, losses told."""
+"""Work for dask: collections read side by side, sums by a tree, lost connections reported."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,18 @@ from pilu._checks import first_line
 from pilu._extras import need
 from pilu.exceptions import ClusterLost
 
-__all__ = ["added_up", "check_collection", "computed", "is_dask", "side_by_side", "width_of"]
+__all__ = [
+    "check_collection",
+    "computed",
+    "connected",
+    "delayed",
+    "is_dask",
+    "side_by_side",
+    "summed",
+    "width_of",
+]
 
-_SPLIT_EVERY = 4  # sums are added up so many at a time
+_SPLIT_EVERY = 4  # so many sums are added up by one task
 
 
 def is_dask(value: Any) -> bool:
@@ -20,36 +31,67 @@ def is_dask(value: Any) -> bool:
     return type(value).__module__.split(".")[0] in ("dask", "dask_expr")
 
 
-def added_up(sums: list[Any]) -> Any:
-    """The sum of delayed statistics, by a tree."""
-    delayed = need("dask", for_="dask collections", extra="dask").delayed
+def delayed(function: Any, n_results: int | None = None) -> Any:
+    """The function as a dask task that is never taken for an equal one."""
+    return need("dask", for_="dask collections", extra="dask").delayed(
+        function, nout=n_results, pure=False
+    )
+
+
+def summed(tasks: Iterable[Any]) -> tuple[Any, list[Any]]:
+    """Results of tasks that return (sum, note): the sum of all, added up by a tree, and the notes.
+
+    A sum may be None, of every task or of none.
+    """
+    pairs = list(tasks)
+    sums = [total for total, _ in pairs]
     while len(sums) > 1:
         sums = [
-            delayed(_add_up, pure=False)(sums[k : k + _SPLIT_EVERY])
-            for k in range(0, len(sums), _SPLIT_EVERY)
+            delayed(_add_up)(sums[k : k + _SPLIT_EVERY]) for k in range(0, len(sums), _SPLIT_EVERY)
         ]
-    return sums[0]
+    total, *notes = computed(sums[0], *(note for _, note in pairs))
+    return total, notes
 
 
 def computed(*tasks: Any) -> tuple[Any, ...]:
-    """The results, by whichever scheduler is at hand; one that goes away is told."""
+    """The results, by the scheduler in use; `ClusterLost` if its connection is lost."""
     dask = need("dask", for_="dask collections", extra="dask")
     try:
-        found: tuple[Any, ...] = dask.compute(*tasks)
+        results: tuple[Any, ...] = dask.compute(*tasks)
     except Exception as error:
         # An OSError under a client that is still connected is a task's own: a file, a database.
         ours = type(error).__module__.split(".")[0] in ("distributed", "tornado")
-        if not (ours or (isinstance(error, OSError) and _disconnected())):
+        if not (ours or (isinstance(error, OSError) and _is_disconnected())):
             raise
         raise ClusterLost(
             f"the dask cluster could not finish the work: {first_line(error)}. Nothing was changed."
         ) from error
-    return found
+    return results
+
+
+@contextmanager
+def connected(scheduler: str) -> Iterator[Any]:
+    """A client of a dask scheduler for the time being; "local" starts one on this machine."""
+    distributed = need("distributed", for_="a scheduler", extra="dask")
+    try:
+        if scheduler == "local":
+            client = distributed.Client(
+                processes=True, threads_per_worker=1, dashboard_address=None, set_as_default=True
+            )
+        else:
+            client = distributed.Client(scheduler, timeout="10s", set_as_default=True)
+    except (OSError, TimeoutError, ValueError, RuntimeError) as error:
+        raise ClusterLost(
+            f"scheduler must be 'local' or the address of a dask scheduler, got {scheduler!r}: "
+            f"{first_line(error)}. Nothing was changed."
+        ) from None
+    with client:
+        yield client
 
 
 def check_collection(name: str, value: Any) -> None:
-    """Refuse what has no partitions along the rows."""
-    kind = type(value)  # a Delayed has any attribute that one asks for
+    """Refuse a collection without partitions along the rows."""
+    kind = type(value)  # a Delayed claims to have every attribute
     if not (hasattr(kind, "ndim") and hasattr(kind, "to_delayed")):
         raise ValueError(
             f"{name} must be a dask array or dataframe, got a dask {kind.__name__}. "
@@ -71,8 +113,7 @@ def width_of(name: str, collection: Any) -> int:
 
 
 def side_by_side(given: dict[str, Any]) -> list[Any]:
-    """Delayed tuples of partitions; what the collections have in common is read once for all."""
-    delayed = need("dask", for_="dask collections", extra="dask").delayed
+    """Delayed tuples of partitions; what the collections share is read once."""
     for name, collection in given.items():
         if (here := _n_partitions(given["X"])) != (there := _n_partitions(collection)):
             raise ValueError(
@@ -81,14 +122,14 @@ def side_by_side(given: dict[str, Any]) -> list[Any]:
             )
     X, *others = given.values()
     if all(hasattr(type(collection), "map_partitions") for collection in given.values()):
-        # One expression: optimised apart, each of them would read its own columns by itself.
+        # One expression: optimised separately, each would read its own columns.
         together = X.map_partitions(
             _together, *others, align_dataframes=False, enforce_metadata=False, meta=X._meta
         )
         return list(together.to_delayed())
-    # Not optimised, so that tasks keep the keys by which they are known to be the same.
+    # Not optimised, so that equal tasks keep equal keys and are computed once.
     parts = [_delayed(collection) for collection in given.values()]
-    return [delayed(_together, pure=False)(*part) for part in zip(*parts, strict=True)]
+    return [delayed(_together)(*part) for part in zip(*parts, strict=True)]
 
 
 def _together(*parts: Any) -> tuple[Any, ...]:
@@ -102,21 +143,18 @@ def _n_partitions(collection: Any) -> int:
 
 
 def _delayed(collection: Any) -> list[Any]:
-    """Partitions along the rows; columns are kept together."""
+    """Partitions along the rows, with all columns."""
     if hasattr(type(collection), "rechunk") and collection.ndim > 1:
         collection = collection.rechunk({1: -1})
     return list(np.ravel(collection.to_delayed(optimize_graph=False)))
 
 
 def _add_up(parts: Sequence[Any]) -> Any:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.plus(part)
-    return total
+    return None if parts[0] is None else reduce(lambda total, part: total.plus(part), parts)
 
 
-def _disconnected() -> bool:
-    """Whether there is a cluster, and it is out of reach."""
+def _is_disconnected() -> bool:
+    """Whether there is a client whose connection is lost."""
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return False

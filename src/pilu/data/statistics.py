@@ -15,7 +15,7 @@ __all__ = ["ReadShare", "Statistics", "sum_error"]
 
 Array = NDArray[np.float64]
 
-# read(share, shares) gives every shares-th block of rows, from the share-th on.
+# read(share, shares) yields every shares-th block of rows, from the share-th on.
 _Block = tuple[Array, Array]
 ReadShare = Callable[[int, int], Iterable[_Block]]
 
@@ -43,8 +43,8 @@ class Statistics:
     ) -> "Statistics":
         """Accumulate n rows of p columns, the last of them ones where there is an intercept.
 
-        Each thread reads its share of the blocks and has BLAS to itself: digests of one block are
-        then made while the product of another is, and nobody waits for anybody.
+        Each thread reads its share of the blocks and has BLAS to itself. Digests of one block are
+        then made while the product of another is computed, and no thread waits for another.
         """
         if n * p * 8 < _WORTH_THREADS or p > _MOST_COLUMNS:
             return cls.of_rows(read(0, 1), p, d, fit_intercept=fit_intercept)

@@ -67,7 +67,7 @@ class ClassTargets:
         where : str
             What an error calls the labels.
         """
-        labels = labels_of(y) if strict else np.asarray(y)
+        labels = labels_of(where, y) if strict else np.asarray(y)
         # Labels of another type than the classes compare as a single False.
         equal = np.broadcast_to(labels[:, None] == self.classes, (len(labels), len(self.classes)))
         members = np.array(equal, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Numbers and labels of a partition: as arrays, or a sentence about what they must be."""
+"""Numbers and labels of a partition as arrays, checked."""
 
 import math
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ __all__ = [
     "Labels",
     "aligned",
     "all_classes",
+    "as_floats",
     "check_same_rows",
     "check_whole_numbers",
     "distinct_labels",
@@ -21,7 +22,7 @@ __all__ = [
     "picked",
 ]
 
-_NUMBERS = "iufb"  # kinds of numpy, which pandas' nullable types and pyarrow's go by too
+_NUMBERS = "iufb"  # kinds of numpy; the nullable types of pandas and pyarrow have them too
 _KINDS = {
     "b": "truth values",
     "i": "whole numbers",
@@ -59,7 +60,7 @@ def index_of(part: Any) -> Any:
 
 
 def check_same_rows(x: Any, others: Sequence[tuple[str, Any]]) -> None:
-    """Refuse partitions that do not stand beside each other, row by row."""
+    """Refuse partitions that do not belong together, row by row."""
     n, index = n_rows_of("X", x), index_of(x)
     for name, other in others:
         if n_rows_of(name, other) != n:
@@ -80,12 +81,12 @@ def aligned(name: str, part: Any, columns: tuple[Any, ...] | None) -> Any:
     """A dataframe's partition with the columns in the order that the frame declares."""
     if columns is None or not _has(part, "columns"):
         return part
-    found = tuple(part.columns)
-    if found == columns:
+    here = tuple(part.columns)
+    if here == columns:
         return part
-    if len(found) != len(columns) or set(found) != set(columns) or len(set(found)) != len(found):
+    if len(here) != len(columns) or set(here) != set(columns) or len(set(here)) != len(here):
         raise ValueError(
-            f"{name} must have the columns {_few(columns)} in every partition, got {_few(found)}. "
+            f"{name} must have the columns {_few(columns)} in every partition, got {_few(here)}. "
             "Give the frame the meta that its partitions have."
         )
     return part[list(columns)]
@@ -97,19 +98,29 @@ def picked(part: Any, where: Any) -> Any:
 
 
 def numbers_of(name: str, part: Any) -> NDArray[Any]:
-    """An array of finite numbers, in the type that they have where that is one."""
-    if _has(part, "columns"):
-        values = _numbers_of_frame(name, part)
-    elif _has(part, "dtype") and _has(part, "index"):
-        values = _numbers_of_column(name, part)
-    else:
-        values = np.asarray(part)
-        _check_kind(name, values.dtype)
-        check_whole_numbers(name, values)
+    """An array of finite numbers, in their own type if all columns share one."""
+    is_frame, is_pandas = _has(part, "columns"), _has(part, "iloc")
+    part = part if is_pandas else np.asarray(part)
+    types = list(part.dtypes) if is_frame else [part.dtype]
+    columns = part.columns if is_frame else ()
+    for k, kind in enumerate(types):
+        which, where = str(kind), name
+        if is_frame:
+            label = columns[k]
+            which, where = f"column {label!r} of type {kind}", f"{name}'s column {label!r}"
+        if getattr(kind, "kind", "O") not in _NUMBERS:
+            raise ValueError(
+                f"{name} must be numeric, got {which}. Encode it as numbers, or leave it out."
+            )
+        if _may_be_large(kind):
+            check_whole_numbers(where, part.iloc[:, k] if is_frame else part)
+    if is_pandas and not (len(set(types)) == 1 and isinstance(types[0], np.dtype)):
+        part = part.to_numpy(dtype=np.float64, na_value=np.nan)
+    values = np.asarray(part)
     if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
         where = ""
-        if _has(part, "columns"):
-            where = f" in column {part.columns[np.flatnonzero(~finite.all(axis=0))[0]]!r}"
+        if is_frame:
+            where = f" in column {columns[np.flatnonzero(~finite.all(axis=0))[0]]!r}"
         raise ValueError(
             f"{name} must be finite, got a missing value, NaN or infinity{where}. Drop or impute "
             "rows."
@@ -117,12 +128,17 @@ def numbers_of(name: str, part: Any) -> NDArray[Any]:
     return values
 
 
+def as_floats(where: str, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Numbers as float64; whole numbers that it cannot hold are refused, not rounded."""
+    check_whole_numbers(where, values)
+    return np.asarray(values, dtype=np.float64)
+
+
 def check_whole_numbers(where: str, values: Any) -> None:
-    """Refuse whole numbers that a float64 cannot hold; rounded, two of them could be one."""
-    kind = values.dtype
-    if kind.kind not in "iu" or kind.itemsize < 8:
+    """Refuse whole numbers that a float64 cannot hold: rounded, two could become one."""
+    if not _may_be_large(values.dtype):
         return
-    if not isinstance(kind, np.dtype):  # nullable: what is missing has no size
+    if not isinstance(values.dtype, np.dtype):  # nullable: missing values are refused later
         values = values.dropna()
     if len(values) and (values.max() > 2**53 or values.min() < -(2**53)):  # abs would overflow
         raise ValueError(
@@ -131,78 +147,49 @@ def check_whole_numbers(where: str, values: Any) -> None:
         )
 
 
-def labels_of(y: Any) -> NDArray[Any]:
+def labels_of(name: str, y: Any) -> NDArray[Any]:
     """Labels as a vector; one that is missing is refused."""
-    n_rows_of("y", y)
+    n_rows_of(name, y)
     if np.ndim(y) == 2 and y.shape[1] == 1:
         y = y.iloc[:, 0] if _has(y, "iloc") else y[:, 0]
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise ValueError(
-            f"y must be one column of classes, got shape {labels.shape}. Fit a classifier for each."
+            f"{name} must be one column of classes, got shape {labels.shape}. Fit a classifier for "
+            "each."
         )
     if any(map(_is_missing, labels.tolist())) if labels.dtype.kind == "O" else _any_nan(labels):
-        raise ValueError("y must have a class in every row, got a missing one. Drop such rows.")
+        raise ValueError(
+            f"{name} must have a class in every row, got a missing one. Drop such rows."
+        )
     return labels
 
 
 def distinct_labels(y: Any) -> Labels:
     """Which labels a partition has."""
-    labels = labels_of(y)
+    labels = labels_of("y", y)
     kinds = _kinds_of(labels)
     if len(kinds) > 1:
         raise _mixed(kinds)
     return Labels(np.unique(labels), kinds)
 
 
-def all_classes(found: Sequence[Labels]) -> NDArray[Any]:
-    """All labels of all partitions, sorted; of one kind, so that none is taken for another."""
-    found = [labels for labels in found if len(labels.values)]
-    if not found:
+def all_classes(parts: Sequence[Labels]) -> NDArray[Any]:
+    """All labels of all partitions, sorted; mixed types are refused, so that no two become one."""
+    parts = [labels for labels in parts if len(labels.values)]
+    if not parts:
         return np.array([], dtype=object)
-    kinds = frozenset().union(*(labels.kinds for labels in found))
+    kinds = frozenset().union(*(labels.kinds for labels in parts))
     if len(kinds) > 1:
         raise _mixed(kinds)
-    together = np.concatenate([labels.values for labels in found])
+    together = np.concatenate([labels.values for labels in parts])
     if "whole numbers" in kinds and together.dtype.kind == "f":  # what numpy makes of both
         raise _mixed({"int64", "uint64"})
     return np.unique(together)
 
 
-def _numbers_of_frame(name: str, part: Any) -> NDArray[Any]:
-    types = list(part.dtypes)
-    for column, kind in zip(part.columns, types, strict=True):
-        _check_kind(name, kind, column)
-    for k, kind in enumerate(types):
-        if kind.kind in "iu" and kind.itemsize >= 8:
-            check_whole_numbers(f"{name}'s column {part.columns[k]!r}", part.iloc[:, k])
-    if all(isinstance(kind, np.dtype) for kind in types):
-        return np.asarray(part if len(set(types)) == 1 else part.to_numpy(dtype=np.float64))
-    values = np.empty(part.shape)
-    for k in range(len(types)):
-        values[:, k] = _as_floats(part.iloc[:, k])
-    return values
-
-
-def _numbers_of_column(name: str, column: Any) -> NDArray[Any]:
-    _check_kind(name, column.dtype)
-    check_whole_numbers(name, column)
-    return np.asarray(column) if isinstance(column.dtype, np.dtype) else _as_floats(column)
-
-
-def _as_floats(column: Any) -> NDArray[Any]:
-    if isinstance(column.dtype, np.dtype):
-        return np.asarray(column, dtype=np.float64)
-    if hasattr(column.dtype, "subtype"):  # pandas' sparse columns
-        return np.asarray(column, dtype=np.float64)
-    return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-
-
-def _check_kind(name: str, kind: Any, column: Any = None) -> None:
-    if getattr(kind, "kind", "O") in _NUMBERS:
-        return
-    where = f"{kind}" if column is None else f"column {column!r} of type {kind}"
-    raise ValueError(f"{name} must be numeric, got {where}. Encode it as numbers, or leave it out.")
+def _may_be_large(kind: Any) -> bool:
+    return kind.kind in "iu" and kind.itemsize >= 8
 
 
 def _kinds_of(labels: NDArray[Any]) -> frozenset[str]:
@@ -223,7 +210,7 @@ def _mixed(kinds: Any) -> ValueError:
 
 
 def _is_missing(label: Any) -> bool:
-    # pandas need not be here, and its NA is not equal to itself, nor different
+    # pandas may not be installed, and its NA compares neither equal nor unequal to itself
     if label is None or type(label).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(label, float) and math.isnan(label)

@@ -1,7 +1,7 @@
-"""Arrays of one generation: a folder of .npy files, written whole, known by their hashes.
+"""Arrays of one generation: a folder of .npy files, identified by their hashes.
 
-A new generation is written beside the old one and becomes true when the ledger says so; whatever
-folder the ledger does not speak of is rubbish, from a run that did not come to its end.
+A new generation is written beside the old one and takes effect when the ledger points to it. Any
+other folder is left over from a process that was killed.
 """
 
 import contextlib
@@ -30,19 +30,19 @@ __all__ = [
 ]
 
 _FOLDER = re.compile(r"arrays-(\d+)")
-_AT_ONCE = 4  # files
+_THREADS = 4  # a file each: hashing and writing release the interpreter lock
 
 
 def write_arrays(
     store: Path, generation: int, arrays: Iterable[tuple[str, NDArray[Any]]]
 ) -> dict[str, str]:
-    """Write a generation, down to the disk, each array as soon as it is there; their sha256."""
+    """Write a generation to the disk, each array as soon as it is computed; return their sha256."""
     folder = _folder(store, generation)
     if folder.exists():
-        shutil.rmtree(folder)  # of a run that was killed
+        shutil.rmtree(folder)  # of a killed process
     try:
         folder.mkdir()
-        with _hands() as pool:
+        with ThreadPoolExecutor(_THREADS) as pool:
             written = {
                 name: pool.submit(_write, folder / f"{name}.npy", array) for name, array in arrays
             }
@@ -58,8 +58,8 @@ def write_arrays(
 
 
 def read_arrays(store: Path, generation: int, hashes: Mapping[str, str]) -> dict[str, NDArray[Any]]:
-    """Read a generation; a file that is not the one that was written is refused."""
-    with _hands() as pool:
+    """Read a generation; a file that does not have its hash is refused."""
+    with ThreadPoolExecutor(_THREADS) as pool:
         paths = [_folder(store, generation) / f"{name}.npy" for name in hashes]
         contents = list(pool.map(_read, paths, hashes.values()))
     # By one thread: Python 3.11 cannot parse the headers of two files at once (gh-106905).
@@ -70,16 +70,16 @@ def read_arrays(store: Path, generation: int, hashes: Mapping[str, str]) -> dict
 
 
 def generations(store: Path) -> list[int]:
-    """Numbers of all generations that are there, whole or not."""
+    """Numbers of all generations in the folder, complete or not."""
     matches = (_FOLDER.fullmatch(folder.name) for folder in store.iterdir())
     return [int(match[1]) for match in matches if match]
 
 
 def drop_others(store: Path, generation: int) -> list[int]:
-    """Remove all other generations; their numbers."""
+    """Remove all other generations; return their numbers."""
     others = [number for number in generations(store) if number != generation]
     for number in others:
-        with contextlib.suppress(FileNotFoundError):  # another process may clear up too
+        with contextlib.suppress(FileNotFoundError):  # another process may remove it too
             shutil.rmtree(_folder(store, number))
     if others:
         sync_folder(store)
@@ -87,7 +87,7 @@ def drop_others(store: Path, generation: int) -> list[int]:
 
 
 def write_new(path: Path, content: bytes) -> None:
-    """A new file for its owner's eyes, down to the disk."""
+    """Write a new file, readable by its owner only, to the disk."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -96,7 +96,7 @@ def write_new(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         sync_folder(path.parent)
     except BaseException as error:
-        path.unlink(missing_ok=True)  # it is ours, and not whole
+        path.unlink(missing_ok=True)  # it is ours, and incomplete
         if isinstance(error, OSError):
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
@@ -130,7 +130,7 @@ def _write(path: Path, array: NDArray[Any]) -> str:
     np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
     parts = (header.getvalue(), array.reshape(-1).view(np.uint8))
     with path.open("wb") as file, ThreadPoolExecutor(1) as other:
-        sha256 = other.submit(_sha256, parts)  # while the disk is at work
+        sha256 = other.submit(_sha256, parts)  # while the disk writes
         for part in parts:
             _put(file, part)
         file.flush()
@@ -149,17 +149,12 @@ def _sha256(parts: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
-def _hands() -> ThreadPoolExecutor:
-    # Hashing, writing and waiting for the disk do not hold the interpreter.
-    return ThreadPoolExecutor(_AT_ONCE)
-
-
 def _folder(store: Path, generation: int) -> Path:
     return store / f"arrays-{generation}"
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk."""
+    """Flush the names in a folder to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

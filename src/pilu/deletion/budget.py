@@ -1,25 +1,24 @@
-"""What all requests since the last redraw may add up to, and what is left of it."""
+"""The budget: the total of all requests since the last redraw may not exceed it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pilu._checks import check_probability, check_real
 from pilu._digits import down, up
 from pilu.certify.certificate import Certificate
 
-__all__ = ["Budget", "is_within", "left_of", "refusal"]
+__all__ = ["Budget", "left_of", "over_budget"]
 
-_DELTAS = 20  # of 1/n each, in a usual budget
+_DELTAS = 20  # the default budget, in units of delta = 1/n
 
 
 @dataclass(frozen=True)
 class Budget:
     """A total (epsilon, delta) for a store.
 
-    By default epsilon = 10 and delta = 20/n, n the rows of the fit. Requests at epsilon = 1 and
-    delta = 1/n add up to the fifth or so: deltas grow with e^epsilon on the way.
+    By default epsilon = 10 and delta = 20/n, where n is the number of rows at the fit. That is
+    enough for about five requests at epsilon = 1 and delta = 1/n: deltas grow with e^epsilon.
     """
 
     epsilon: float = 10.0
@@ -32,8 +31,8 @@ class Budget:
 
     def limits(self, n_rows: int) -> list[float]:
         """epsilon and delta for a table of n rows."""
-        usual = min(_DELTAS / n_rows, 0.5)
-        return [self.epsilon, usual if self.delta is None else self.delta]
+        default = min(_DELTAS / n_rows, 0.5)
+        return [self.epsilon, default if self.delta is None else self.delta]
 
 
 def left_of(state: Mapping[str, Any]) -> tuple[float, float]:
@@ -43,21 +42,11 @@ def left_of(state: Mapping[str, Any]) -> tuple[float, float]:
     return max(epsilon - spent[0], 0.0), max(delta - spent[1], 0.0)
 
 
-def is_within(certificate: Certificate, state: Mapping[str, Any]) -> bool:
-    """Whether the total of a certificate stays within a store's budget."""
-    epsilon, delta = state["budget"]
-    return bool(certificate.total_epsilon <= epsilon and certificate.total_delta <= delta)
-
-
-def refusal(store: Path, certificate: Certificate, state: Mapping[str, Any]) -> str:
-    """Why not, and what to do."""
+def over_budget(certificate: Certificate, state: Mapping[str, Any]) -> str:
+    """What of a certificate's total exceeds a store's budget; empty if nothing does."""
     totals = (certificate.total_epsilon, certificate.total_delta)
-    past = [
+    return " and ".join(
         f"{name} = {up(total)}, past the budget of {down(limit)}"
         for name, total, limit in zip(("epsilon", "delta"), totals, state["budget"], strict=True)
-        if total > limit
-    ]
-    return (
-        f"the total would be {' and '.join(past)}. Nothing was changed. Run `pilu redraw {store}` "
-        "first, or pass --redraw-if-needed."
+        if not total <= limit
     )

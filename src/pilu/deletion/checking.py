@@ -1,197 +1,209 @@
 """Checks of a whole store, and of a receipt against a store and the data.
 
-Each returns named booleans of what was found true; a mismatch raises and names the file.
+Each returns named booleans that say what was checked; a mismatch raises and names the file.
 """
 
 import math
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.accounting.composition import Spent
 from pilu.certify.accountant import Target
 from pilu.certify.certificate import Certificate, names_parameters
-from pilu.certify.exact import Exact
-from pilu.certify.verify import curve_of, verify
+from pilu.certify.exact import Exact, curve_of
+from pilu.certify.verify import verify
+from pilu.chains.law import Law
+from pilu.chains.problem import Run
 from pilu.chains.request import Request
 from pilu.chains.schedule import Schedule, Segment
-from pilu.data.rows import RowSource
 from pilu.data.statistics import Statistics
-from pilu.deletion.fitting import ReadElsewhere
-from pilu.deletion.history import certificates
-from pilu.deletion.lazy_rows import table_of, with_rows
-from pilu.deletion.ledger import canonical
+from pilu.data.tables import encoded_targets
+from pilu.deletion.attaching import table_of, with_rows
+from pilu.deletion.log import Entry
 from pilu.deletion.merkle import Head
-from pilu.deletion.receipt import Receipt, certificate_of
-from pilu.deletion.store import Moment, Store
-from pilu.deletion.targets import encoded_targets
-from pilu.exceptions import CertificateMismatch, LedgerMismatch, StoreDamaged
-from pilu.losses.problem import SmoothProblem
-from pilu.ridge.law import RidgeLaw
-from pilu.ridge.problem import RidgeProblem
+from pilu.deletion.receipt import Receipt
+from pilu.deletion.store import Snapshot, Store
+from pilu.exceptions import CertificateMismatch, LedgerMismatch, StoreDamaged, WrongInput
 
 __all__ = ["check_receipt", "check_store"]
 
 Array = NDArray[np.float64]
 
-_CLOSE_CURVES = 1e-3  # in log delta: errors that are charged depend on the path to the numbers
+_CLOSE_CURVES = 1e-3  # in log delta: charged errors depend on how the numbers were computed
 _CLOSE = 1e-9  # statistics are known to 1e-12, an eigenbasis to a few p ulps
 
 
 def check_store(
     store: Store, *, since: Head | None = None, table: str | Path | None = None
 ) -> dict[str, bool]:
-    """Everything that a store says, against everything else that it says; the data on request."""
-    with store.ledger.reading() as ledger:
-        ledger.check_whole()
-        if since is not None:
-            ledger.growth_from(since)
-    moment = store.read()
-    _check_files(store, moment)
-    _check_history(store, moment)
-    found = {
+    """Check that all parts of a store agree; with a table, also that the rows are those of it."""
+    store.ledger.check_whole()
+    snapshot = store.read()
+    if since is not None:
+        snapshot.log.growth_from(since)
+    _check_files(store, snapshot)
+    _check_history(store, snapshot)
+    has_spectrum = _check_spectrum(store, snapshot)
+    if table is not None:
+        _check_data(store, snapshot, table)
+    return {
         "files_whole": True,
         "log_agrees_with_its_head": True,
         "log_grown_from_the_noted_head": since is not None,
         "state_follows_from_the_log": True,
-        "eigenbasis_is_that_of_the_statistics": _check_spectrum(store, moment),
-        "rows_and_statistics_are_those_of_the_table": False,
+        "eigenbasis_is_that_of_the_statistics": has_spectrum,
+        "rows_and_statistics_are_those_of_the_table": table is not None,
     }
-    if table is not None:
-        _check_data(store, moment, table)
-        found["rows_and_statistics_are_those_of_the_table"] = True
-    return found
 
 
-def _check_history(store: Store, moment: Moment) -> None:
-    """Certificates in the log follow each other, and the state is what they lead to."""
+@dataclass
+class _History:
+    """What the entries of a log lead to, one certificate after the other."""
+
+    parameters: str  # their hash
+    learning: tuple[tuple[int, float], ...]
+    schedule: tuple[tuple[int, float], ...]
+    total: tuple[float, float] = (0.0, 0.0)
+    issued: list[str] = field(default_factory=list)  # since the last redraw
+    forgotten: set[int] = field(default_factory=set)
+
+    def add(self, certificate: Certificate) -> bool:
+        """Add a certificate; False if it does not follow from what was before it."""
+        is_redraw = certificate.method == "redraw"
+        if is_redraw:
+            self.issued, self.total, self.schedule = [], (0.0, 0.0), self.learning
+        else:
+            self.schedule += ((certificate.n_unlearn_steps, certificate.noise),)
+        both = self.total[0] + certificate.epsilon
+        follows = (
+            tuple(certificate.conditional_on) == tuple(self.issued)
+            and not self.forgotten & set(certificate.rows)
+            and tuple(map(tuple, certificate.schedule)) == self.schedule
+            and math.isclose(certificate.total_epsilon, both, rel_tol=1e-9)
+        )
+        if not is_redraw:
+            self.issued.append(certificate.sha256)
+        self.forgotten |= set(certificate.rows)
+        self.parameters = certificate.parameters_sha256
+        self.total = (certificate.total_epsilon, certificate.total_delta)
+        return follows
+
+
+def _check_history(store: Store, snapshot: Snapshot) -> None:
+    """The certificates in the log follow from each other, and the state follows from them."""
 
     def require(condition: bool, complaint: str) -> None:
         _require(condition, store, complaint)
 
-    first, state = moment.entries[0].record, moment.state
+    entries, state = snapshot.log.entries, snapshot.state
+    first = entries[0].record
     require(first["kind"] == "fit", "the log does not begin with a fit")
-    ours = all(record["store"] == state["store"] for _, record in moment.entries)
+    ours = all(entry.record["store"] == state["store"] for entry in entries)
     require(ours, "an entry of the log is another store's")
     learning = tuple((int(steps), float(noise)) for steps, noise in first["learning"])
-    held, total = first["parameters_sha256"], (0.0, 0.0)
-    schedule, issued, gone = learning, list[str](), set[int]()
-    for place, record in moment.entries:
-        if "certificate" not in record:
-            require(record["kind"] in ("fit", "request", "release"), f"entry {place} is of no kind")
+    history = _History(first["parameters_sha256"], learning, learning)
+    for entry in entries:
+        (place, record), certificate = entry, entry.certificate
+        if certificate is None:
+            known = record["kind"] in ("fit", "request", "release")
+            require(known, f"entry {place} is of an unknown kind")
             continue
-        certificate = certificate_of(record)
         verify(certificate)
-        if certificate.method == "redraw":
-            issued, total, schedule = [], (0.0, 0.0), learning
-        else:
-            schedule = (*schedule, (certificate.n_unlearn_steps, certificate.noise))
-        sum_of_both = total[0] + certificate.epsilon
         require(
-            tuple(certificate.conditional_on) == tuple(issued)
-            and not gone & set(certificate.rows)
-            and tuple(map(tuple, certificate.schedule)) == schedule
+            history.add(certificate)
             and certificate.scope["private"] == first["private"]
-            and math.isclose(certificate.total_epsilon, sum_of_both, rel_tol=1e-9)
             and certificate.total_epsilon <= first["budget"][0]
             and certificate.total_delta <= first["budget"][1],
-            f"the certificate at place {place} does not follow what was before it",
+            f"the certificate at place {place} does not follow from what was before it",
         )
         kind = "unlearn" if certificate.rows else "redraw"
         require(
             record["kind"] == kind and bool(record["subjects"]) == bool(certificate.rows),
             f"entry {place} does not say what its certificate says",
         )
-        gone |= set(certificate.rows)
-        if certificate.method != "redraw":
-            issued.append(certificate.sha256)
-        held = certificate.parameters_sha256
-        total = (certificate.total_epsilon, certificate.total_delta)
-    fitted = moment.model.fitted_
-    source, chain = fitted.source, fitted.chain
-    spent = Spent.from_record(state["model"]["spent"])
-    now = tuple((s.steps, s.noise) for s in chain.schedule.segments)
-    same = {name: first[name] for name in ("n_rows", "budget")}
-    struck = [source.digests, *moment.names.hashes.values()]
-    require(names_parameters(held, chain.theta, source.key), "the parameters are others")
-    require((spent.epsilon, spent.delta) == total, "the running total is another")
-    require(fitted.certificates == tuple(issued), "other certificates were issued")
-    require(now == schedule, "the schedule is another")
+    fitted = snapshot.model.fitted_
+    source, chain, spent = fitted.source, fitted.chain, fitted.spent
+    schedule = tuple((s.steps, s.noise) for s in chain.schedule.segments)
+    settings = ("n_rows", "budget")
     require(
-        {name: state[name] for name in same} == same
+        names_parameters(history.parameters, chain.theta, source.key),
+        "the parameters are not those of the last certificate",
+    )
+    require(
+        (spent.epsilon, spent.delta) == history.total,
+        "the running total is not that of the last certificate",
+    )
+    require(
+        fitted.certificates == tuple(history.issued),
+        "the state names other certificates than the log",
+    )
+    require(schedule == history.schedule, "the schedule is not that of the certificates")
+    require(
+        [state[name] for name in settings] == [first[name] for name in settings]
         and (chain.problem.alpha, chain.step_size, chain.private)
         == (first["alpha"], first["step_size"], first["private"]),
         "the settings are not those of the fit",
     )
-    alive = np.ones(first["n_rows"], dtype=bool)
-    alive[sorted(gone)] = False
+    live = np.ones(first["n_rows"], dtype=bool)
+    live[sorted(history.forgotten)] = False
+    hashed = (source.digests, *snapshot.names.hashes.values())  # zeros for forgotten rows
     require(
-        np.array_equal(source.live, alive)
-        and all(np.array_equal(hashes.any(axis=1), alive) for hashes in struck),
-        "the rows that are left are others",
+        np.array_equal(source.live, live)
+        and all(np.array_equal(hashes.any(axis=1), live) for hashes in hashed),
+        "the rows that are left are not those of the log",
     )
 
 
-def _check_files(store: Store, moment: Moment) -> None:
-    """Nothing lies in the folder that the ledger does not speak of."""
-    folder = f"arrays-{moment.state['generation']}"
-    arrays = {f"{folder}/{name}.npy" for name in moment.state["arrays"]}
-    found = {
+def _check_files(store: Store, snapshot: Snapshot) -> None:
+    """The folder has no files that do not belong to the store."""
+    folder = f"arrays-{snapshot.state['generation']}"
+    ours = {f"{folder}/{name}.npy" for name in snapshot.state["arrays"]} | {"key", "ledger.sqlite"}
+    files = {
         path.relative_to(store.folder).as_posix()
         for path in store.folder.rglob("*")
         if path.is_file()
     }
-    strange = found - arrays - {"key", "ledger.sqlite"}
-    _require(not strange, store, f"{min(strange, default='')} is none of its files")
+    strange = min(files - ours, default=None)
+    _require(strange is None, store, f"{strange} is not one of its files")
 
 
-def _check_spectrum(store: Store, moment: Moment) -> bool:
-    """False where there is nothing to check: another loss has no eigenbasis."""
-    problem = moment.model.fitted_.chain.problem
-    if not isinstance(problem, RidgeProblem):
-        return False
-    statistics, spectrum = problem.statistics, problem.spectrum
-    if statistics is None:
-        return True
-    V, a = spectrum.basis, spectrum.eigenvalues - spectrum.alpha
-    size = float(np.linalg.norm(statistics.gram))
-    good = (
-        np.linalg.norm((V * a) @ V.T - statistics.gram) <= _CLOSE * size
-        and np.linalg.norm(V.T @ V - np.eye(V.shape[1])) <= _CLOSE * len(V)
-        and np.linalg.norm(V @ spectrum.cross - statistics.cross)
-        <= _CLOSE * float(np.linalg.norm(statistics.cross))
-    )
-    _require(bool(good), store, "the eigenbasis is not that of the statistics")
-    return True
+def _check_spectrum(store: Store, snapshot: Snapshot) -> bool:
+    """False where there is nothing to check: other losses have no eigenbasis."""
+    agrees = snapshot.model.fitted_.chain.problem.is_consistent(_CLOSE)
+    _require(agrees is not False, store, "the eigenbasis is not that of the statistics")
+    return agrees is True
 
 
-def _check_data(store: Store, moment: Moment, table: str | Path) -> None:
-    """Rows that are left against their digests, and their sums against the statistics."""
-    model = with_rows(moment, table, store.key, np.array([], dtype=np.intp))
+def _check_data(store: Store, snapshot: Snapshot, table: str | Path) -> None:
+    """The rows that are left match their digests, and their sums the statistics."""
+    model = with_rows(snapshot, table, store.key, np.array([], dtype=np.intp))
     problem, source = model.fitted_.chain.problem, model.fitted_.source
-    held = problem.statistics if isinstance(problem, RidgeProblem) else None
-    n, p = int(source.live.sum()), source.n_columns
-    if held is None:  # another loss, or more columns than rows: nothing but the rows themselves
+    held = problem.statistics
+    if held is None:  # another loss, or more columns than rows: there are only the rows to check
         for _ in source.blocks():
             pass
         return
-    again = Statistics.collect(
-        source.features, n, p, problem.n_outputs, fit_intercept=source.fit_intercept
+    summed = Statistics.collect(
+        source.features,
+        int(source.live.sum()),
+        source.n_columns,
+        problem.n_outputs,
+        fit_intercept=source.fit_intercept,
     )
     for name in ("gram", "cross"):
-        there, here = getattr(held, name), getattr(again, name)
-        close = np.linalg.norm(there - here) <= _CLOSE * max(float(np.linalg.norm(here)), 1e-300)
-        _require(bool(close), store, f"{name} is not that of the rows in {table}")
+        agrees = _is_close(getattr(held, name), getattr(summed, name))
+        _require(agrees, store, f"{name} is not that of the rows in {table}")
 
 
 def check_receipt(
     receipt: Receipt, store: Store | None = None, table: str | Path | None = None
 ) -> dict[str, bool]:
-    """A receipt by itself; against the log of its store; against the data it was issued on.
+    """Check a receipt by itself, against the log of its store, and against the data.
 
-    For the data the table must still have all rows of the fit, in their order.
+    For the data, the table must still have all rows of the fit, in their order.
     """
     checks = {
         **receipt.verify(),
@@ -200,13 +212,11 @@ def check_receipt(
     }
     if store is None:
         return checks
-    with store.ledger.reading() as ledger:
-        entries = ledger.entries()
-        if receipt.entry.get("store") != entries[0].record["store"]:
-            raise CertificateMismatch(f"the receipt is from another store than {store.folder}.")
-        ledger.growth_from(receipt.head)
-        found = entries[receipt.place].record if receipt.place < len(entries) else {}
-    if canonical(found) != canonical(receipt.entry):
+    log = store.read_log()
+    if receipt.entry.get("store") != log.entries[0].record["store"]:
+        raise CertificateMismatch(f"the receipt is from another store than {store.folder}.")
+    log.growth_from(receipt.head)
+    if not log.has(Entry(receipt.place, receipt.entry)):
         raise LedgerMismatch(f"the receipt is not in the log of {store.folder}.")
     checks |= dict.fromkeys(
         ("in_the_log_of_the_store", "log_grown_from_its_head", "issuer_checked"), True
@@ -217,81 +227,78 @@ def check_receipt(
     return checks
 
 
-def _check_against_data(receipt: Receipt, moment: Moment, table: str | Path) -> bool:
-    """What the noise certifies, from the rows themselves; a redraw depends on none of its own.
+def _check_against_data(receipt: Receipt, snapshot: Snapshot, table: str | Path) -> bool:
+    """Compute what the noise certifies from the rows themselves, and compare.
 
-    Other losses than ridge rest on simulated means, which are never the same again: not checked.
+    False where nothing can be compared. A redraw does not depend on the forgotten rows, and other
+    losses than ridge rest on simulated means, which are not reproducible.
     """
     certificate = receipt.certificate
-    by_simulation = isinstance(moment.model.fitted_.chain.problem, SmoothProblem)
-    if certificate.method == "redraw" or by_simulation:
+    if certificate.method == "redraw" or not snapshot.model.fitted_.law.is_gaussian:
         return False
     earlier = [
         row
-        for place, other in certificates(moment.entries)
-        if place < receipt.place
-        for row in other.rows
+        for entry in snapshot.log.entries[: receipt.place]
+        for row in entry.record.get("certificate", {}).get("rows", ())
     ]
-    law, request = _law_and_request(moment, certificate, earlier, table)
-    target = Target(certificate.epsilon, certificate.delta, certificate.n_unlearn_steps)
+    law, request = _law_and_request(snapshot, certificate, earlier, table)
+    target = Target.of(law, certificate.epsilon, certificate.delta, certificate.n_unlearn_steps)
     answer = Exact().spend(law, request, certificate.noise, target)
     if answer.epsilon > certificate.epsilon * (1 + 1e-9):
         raise CertificateMismatch(
             f"the noise of the certificate, {certificate.noise:.6g}, is not enough for the rows in "
             f"{table}: it certifies epsilon {answer.epsilon:.6g}, not {certificate.epsilon:.6g}."
         )
-    stated, found = (
+    stated, computed = (
         np.log(curve_of(evidence).deltas(np.array([0.0, certificate.epsilon])) + 1e-300)
         for evidence in (receipt.evidence or {}, answer.evidence)
     )
-    if not np.allclose(stated, found, atol=_CLOSE_CURVES, rtol=0):
+    if not np.allclose(stated, computed, atol=_CLOSE_CURVES, rtol=0):
         raise CertificateMismatch(f"the evidence is not that of the rows in {table}.")
     return True
 
 
 def _law_and_request(
-    moment: Moment, certificate: Certificate, earlier: list[int], table: str | Path
-) -> tuple[RidgeLaw, Request]:
-    found, model = table_of(moment, table), moment.model
+    snapshot: Snapshot, certificate: Certificate, earlier: list[int], path: str | Path
+) -> tuple[Law, Request]:
+    """The law before a request and the request itself, from the rows of the table."""
+    table, model = table_of(snapshot, path), snapshot.model
     source, chain = model.fitted_.source, model.fitted_.chain
-    if found.n_rows != source.n_rows:
-        raise ValueError(
-            f"{found.path} must have all {source.n_rows} rows of the fit, those forgotten "
-            f"included, got {found.n_rows}."
+    if table.n_rows != source.n_rows:
+        raise WrongInput(
+            f"{table.path} must have all {source.n_rows} rows of the fit, those forgotten "
+            f"included, got {table.n_rows}."
         )
-    classes = getattr(model, "classes_", None)
-    then = np.ones(source.n_rows, dtype=bool)
-    then[earlier] = False
+    targets = model.targets_
+    live = np.ones(source.n_rows, dtype=bool)  # at the time of the request
+    live[earlier] = False
     rows = np.array(certificate.rows, dtype=np.intp)
-    kept: list[tuple[Array, Array]] = []
+    requested: list[tuple[Array, Array]] = []
 
     def read(share: int, shares: int) -> Any:
         if share:  # one reader: a file is read from its start
             return
-        for batch in found.batches():
-            Y = encoded_targets(found.path, batch.y, classes)
+        for batch in table.batches():
+            Y = encoded_targets(table.path, batch.y, targets)
             known = source.live[batch.places]
             if (source.digest(batch.X, Y)[known] != source.digests[batch.places][known]).any():
-                raise StoreDamaged(f"{found.path}: rows are not those of the fit, in their order.")
-            asked = np.isin(batch.places, rows)
-            kept.append((batch.X[asked], Y[asked]))
-            here = then[batch.places]
-            yield batch.X[here], Y[here]
+                raise StoreDamaged(f"{table.path}: rows are not those of the fit, in their order.")
+            chosen = np.isin(batch.places, rows)
+            requested.append((batch.X[chosen], Y[chosen]))
+            kept = live[batch.places]
+            yield batch.X[kept], Y[kept]
 
-    at_the_time = RowSource(
-        ReadElsewhere(found.n_rows, len(found.features)),  # type: ignore[arg-type]
-        None,
-        source.fit_intercept,
-        then,
-        source.digests,
-        source.key,
-    )
-    problem = RidgeProblem.collected(at_the_time, chain.problem.alpha, model._theta.shape[1], read)
+    at_the_time = chain.problem.reading(replace(source, rows=None, live=live))
     segments = tuple(Segment(int(k), float(s)) for k, s in certificate.schedule[:-1])
-    law = RidgeLaw(problem.spectrum, chain.step_size, Schedule(segments), chain.start)
-    X, Y = (np.vstack(parts) for parts in zip(*kept, strict=True))
+    run = Run(chain.step_size, Schedule(segments), chain.start)
+    law = at_the_time.recollected(read).law(run)
+    X, Y = (np.vstack(parts) for parts in zip(*requested, strict=True))
     ones = np.ones((len(X), int(source.fit_intercept)))
     return law, Request(np.hstack([X, ones]), Y, rows)
+
+
+def _is_close(given: Array, expected: Array) -> bool:
+    return bool(np.linalg.norm(given - expected) <= _CLOSE * np.linalg.norm(expected))
 
 
 def _require(condition: bool, store: Store, complaint: str) -> None:

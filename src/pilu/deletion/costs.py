@@ -1,4 +1,4 @@
-"""What forgetting each of all people would cost: rows are read in turn, a few at a time."""
+"""What forgetting each subject would cost: rows are read in turn, a few at a time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 from pilu._checks import check_integer
 from pilu._processes import packed
 from pilu._progress import progress_bar
-from pilu.certify.accountant import Law, Progress, Target
-from pilu.certify.coarse import CoarseExact, coarse_accountant
+from pilu.certify.coarse import coarse_accountant
 from pilu.chains.request import Request
-from pilu.deletion.lazy_rows import table_of, with_rows
-from pilu.deletion.names import hash_of
-from pilu.deletion.store import Moment, Store
-from pilu.deletion.table import rows_in_a_batch
-from pilu.ridge.law import RidgeLaw
+from pilu.data.names import hash_of
+from pilu.data.table import rows_in_a_batch
+from pilu.deletion.attaching import table_of, with_rows
+from pilu.deletion.store import Snapshot, Store
+from pilu.estimators.quoting import set_target
+from pilu.exceptions import WrongInput
 
 __all__ = ["Prices", "price_everybody"]
 
-_WORTH_PROCESSES = 256  # people: for fewer, starting processes costs more than it saves
+_WORTH_PROCESSES = 256  # subjects: for fewer, starting processes costs more than it saves
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Names, rows and noise of people; the arrays run parallel."""
+    """Name, number of rows and noise of each subject, in three parallel sequences."""
 
     names: list[str]
     rows: NDArray[np.intp]
@@ -35,7 +35,7 @@ class Prices:
     epsilon: float
     delta: float
     n_unlearn_steps: int
-    n_subjects: int  # of whom all, or a sample, were quoted
+    n_subjects: int  # in the store; those quoted may be a sample
 
 
 def price_everybody(
@@ -47,37 +47,40 @@ def price_everybody(
     n_unlearn_steps: int = 80,
     at_most: int | None = None,
 ) -> Prices:
-    """Quote everybody who is left, or `at_most` so many of them, drawn at random."""
+    """Quote all subjects that are left, or a random sample of `at_most` of them."""
     if at_most is not None:
         check_integer("people", at_most, least=1)
-    moment = store.read()
-    people = _people(moment, store.key, table)
-    n_subjects = len(people)
-    if not people:
-        raise ValueError("table must have somebody of the fit in it, got none of the names.")
+    snapshot = store.read()
+    subjects = _subjects(snapshot, store.key, table)
+    n_subjects = len(subjects)
+    if not subjects:
+        raise WrongInput("table must have subjects of the fit, got none of their names.")
     if at_most is not None and at_most < n_subjects:
         chosen = np.random.default_rng().choice(n_subjects, at_most, replace=False)
-        people = [people[k] for k in sorted(chosen.tolist())]
-    model = with_rows(moment, table, store.key, np.array([], dtype=np.intp))
-    target = model._target(epsilon, delta, n_unlearn_steps)
-    source, law = model.fitted_.source, model.fitted_.law
-    sizes = np.array([len(rows) for _, rows in people], dtype=np.intp)
+        subjects = [subjects[k] for k in sorted(chosen.tolist())]
+    model = with_rows(snapshot, table, store.key, np.array([], dtype=np.intp))
+    fitted, source = model.fitted_, model.fitted_.source
+    law, accountant = fitted.law, coarse_accountant(fitted.law)
+    _, target = set_target(fitted, accountant, epsilon, delta, n_unlearn_steps)
+    sizes = np.array([len(rows) for _, rows in subjects], dtype=np.intp)
     if sizes.max() == source.live.sum():
-        raise ValueError("there must be somebody else: all rows that are left are one person's.")
+        raise WrongInput(
+            "there must be at least two subjects: all rows that are left are one subject's."
+        )
 
     def blocks() -> Iterator[tuple[Request, NDArray[np.intp]]]:
         for groups, _ in packed(sizes, rows_in_a_batch(source.n_columns)):
-            rows = np.concatenate([rows for _, rows in people[groups]])
+            rows = np.concatenate([rows for _, rows in subjects[groups]])
             yield Request.read(source, rows), sizes[groups]
 
-    n_jobs = -1 if len(people) >= _WORTH_PROCESSES else 1
+    n_jobs = -1 if len(subjects) >= _WORTH_PROCESSES else 1
     with (
         parallel_config(n_jobs=n_jobs),
-        progress_bar(len(people), what="quoting", unit="person") as bar,
+        progress_bar(len(subjects), what="quoting", unit="person") as bar,
     ):
-        noise = _noises(law, blocks(), target, bar.update)
+        noise, _ = accountant.calibrate_groups(law, blocks(), target, bar.update)
     return Prices(
-        [name for name, _ in people],
+        [name for name, _ in subjects],
         sizes,
         noise,
         target.epsilon,
@@ -87,39 +90,18 @@ def price_everybody(
     )
 
 
-def _noises(
-    law: Law,
-    blocks: Iterator[tuple[Request, NDArray[np.intp]]],
-    target: Target,
-    progress: Progress,
-) -> NDArray[np.float64]:
-    """What every group of rows would take."""
-    judge = coarse_accountant(law)
-    if isinstance(judge, CoarseExact):
-        assert isinstance(law, RidgeLaw)  # a store has no mini-batches
-        return judge.calibrate_groups(law, blocks, target, progress)[0]
-    found = []
-    for block, sizes in blocks:
-        ends = np.cumsum(sizes)
-        for first, end in zip(ends - sizes, ends, strict=True):
-            one = Request(block.X[first:end], block.Y[first:end], block.rows[first:end])
-            found.append(judge.calibrate(law, one, target).noise)
-            progress(1)
-    return np.array(found)
-
-
-def _people(
-    moment: Moment, key: bytes, table: str | Path | None
+def _subjects(
+    snapshot: Snapshot, key: bytes, table: str | Path | None
 ) -> list[tuple[str, NDArray[np.intp]]]:
-    """Names as they stand in the table, with the positions of their rows, in that order."""
-    known, found = moment.names.by_hash("subject"), {}
-    for _, ids, subjects in table_of(moment, table).names():
+    """Names as the table writes them, with the positions of their rows."""
+    positions, names = snapshot.names.by_hash("subject"), {}
+    for _, ids, subjects in table_of(snapshot, table).names():
         for name in subjects or ids or ():
             hashed = hash_of(name, key)
-            if hashed in known:
-                found[hashed] = str(name)
+            if hashed in positions:
+                names[hashed] = str(name)
     return [
-        (found[hashed], np.array(positions, dtype=np.intp))
-        for hashed, positions in known.items()
-        if hashed in found
+        (names[hashed], np.array(rows, dtype=np.intp))
+        for hashed, rows in positions.items()
+        if hashed in names
     ]

@@ -1,9 +1,8 @@
-"""The desk: fit a table into a store, quote and forget people, and write everything down."""
+"""The desk: fit a table into a store, quote and forget people, and log everything."""
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,25 +12,24 @@ from numpy.typing import NDArray
 
 from pilu.certify.certificate import Certificate, hash_of_parameters
 from pilu.certify.coarse import CoarseExact, CoarseTheorem, coarse_accountant
-from pilu.deletion.budget import Budget, is_within, left_of, refusal
+from pilu.data.names import hash_of
+from pilu.data.tables import Columns, open_table
+from pilu.data.targets import ClassTargets
+from pilu.deletion.attaching import with_rows
+from pilu.deletion.budget import Budget, left_of, over_budget
 from pilu.deletion.fitting import fit_table
-from pilu.deletion.history import forgotten, latest_certificate, pending
-from pilu.deletion.lazy_rows import recollected, with_rows
-from pilu.deletion.ledger import Ledger
-from pilu.deletion.names import hash_of
+from pilu.deletion.log import Entry, Log
+from pilu.deletion.model_records import Model
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.release import release_record
-from pilu.deletion.snapshot import Model, loss_of
-from pilu.deletion.store import Change, Moment, Store, check_is_free
-from pilu.deletion.tables import Columns, open_table
-from pilu.estimators.outputs import LangevinClassification, check_classes_survive
+from pilu.deletion.store import Snapshot, Store, check_is_free
 from pilu.estimators.quote import Quote
-from pilu.exceptions import AlreadyForgotten, BudgetSpent
+from pilu.exceptions import AlreadyForgotten, BudgetSpent, WrongInput
 
 __all__ = ["Desk"]
 
 Positions = NDArray[np.intp]
-Whom = dict[bytes, Positions]  # by the hash of the name
+Subjects = dict[bytes, Positions]  # rows by the hash of the name
 
 
 class Desk:
@@ -55,16 +53,14 @@ class Desk:
     ) -> "Desk":
         """Fit a table into a new store; `parameters` are the estimator's.
 
-        `loss` is "squared" (ridge), "logistic" or "huber".
-
-        `scheduler` is "local" or the address of a dask scheduler, `memory` a number of bytes for a
-        fit in this process.
+        `loss` is "squared" (ridge), "logistic" or "huber". `scheduler` is "local" or the address
+        of a dask scheduler. `memory` is a number of bytes for a fit in this process.
         """
         if columns.subject is None and columns.id is None:
-            raise ValueError(
-                "a subject or an id column must be given: without names nobody can be forgotten."
+            raise WrongInput(
+                "a subject or an id column must be given: without names no row can be forgotten."
             )
-        # As it is written down: workers of a cluster may stand in other folders.
+        # An absolute path: workers of a cluster may run in other folders.
         folder, opened = Path(folder), open_table(Path(table).resolve(), columns)
         check_is_free(folder)
         key = secrets.token_bytes(32)
@@ -91,7 +87,7 @@ class Desk:
             "n_rows": opened.n_rows,
             "n_features": len(opened.features),
             "budget": limits,
-            "loss": loss_of(chain.problem),
+            "loss": chain.problem.describe_loss(),
             "alpha": chain.problem.alpha,
             "step_size": chain.step_size,
             "learning": [[s.steps, s.noise] for s in chain.schedule.segments],
@@ -102,7 +98,7 @@ class Desk:
 
     @classmethod
     def open(cls, folder: str | Path, *, patience: float = 30.0) -> "Desk":
-        """Open a store, and clear up after a process that was killed."""
+        """Open a store, and remove what a killed process left behind."""
         return cls(Store.open(Path(folder), patience=patience))
 
     @property
@@ -122,36 +118,27 @@ class Desk:
 
     # Reading
 
-    @contextmanager
-    def log(self) -> Iterator[Ledger]:
-        """The ledger, to be read."""
-        with self.store.ledger.reading() as ledger:
-            yield ledger
+    def log(self) -> Log:
+        """The log as it is now."""
+        return self.store.read_log()
 
     def has(self, receipt: Receipt) -> bool:
-        """Whether the log has the entry of a receipt: whether what it speaks of is done."""
-        with self.log() as ledger:
-            entries = ledger.entries()
-        place = receipt.place
-        return place < len(entries) and entries[place].record == dict(receipt.entry)
+        """Whether the log has the entry of a receipt: whether the change it certifies is done."""
+        return self.log().has(Entry(receipt.place, receipt.entry))
 
     def quote(
         self, subjects: Sequence[Any], table: str | Path | None = None, **options: Any
     ) -> Quote:
         """What forgetting each of the subjects would cost; options as in `LangevinRidge.quote`."""
-        moment = self.store.read()
-        groups = [self._positions(moment, subject) for subject in subjects]
-        rows = np.concatenate([*groups, np.array([], dtype=np.intp)])
-        model = with_rows(moment, table, self.store.key, rows)
+        snapshot = self.store.read()
+        groups = [self._positions(snapshot, subject) for subject in subjects]
+        model = with_rows(snapshot, table, self.store.key, _together(groups))
         listed = [group.tolist() for group in groups]
         return model.quote(listed, accountant=_accountant(model), **options)
 
     def table(self, given: str | Path | None = None) -> Path:
-        """The user's table, where it is said or was at the fit."""
-        if given is not None:
-            return Path(given)
-        with self.log() as ledger:
-            return Path(ledger.state["table"])
+        """The path of the user's table: as given, or else as it was at the fit."""
+        return Path(self.store.read_state()["table"] if given is None else given)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The model's predictions."""
@@ -159,13 +146,11 @@ class Desk:
 
     def left(self) -> tuple[float, float]:
         """What is left of the budget: epsilon and delta."""
-        with self.log() as ledger:
-            return left_of(ledger.state)
+        return left_of(self.store.read_state())
 
     def pending(self) -> list[tuple[str, str | None]]:
-        """Hashes of those who wait and their dates, the earliest first."""
-        with self.log() as ledger:
-            return pending(ledger.entries())
+        """Hashes of subjects to be forgotten and their due dates, the earliest first."""
+        return self.log().pending
 
     # Forgetting
 
@@ -180,46 +165,46 @@ class Desk:
     ) -> Certificate:
         """Forget all rows of a subject as one group.
 
-        `deliver` is handed the receipt, evidence included, before anything is changed: if it
-        raises, nothing is.
+        `deliver` is called with the receipt, which includes the evidence, before anything is
+        changed. If it raises, nothing is changed.
         """
 
-        def whom(moment: Moment) -> Whom:
-            return {hash_of(subject, self.store.key): self._positions(moment, subject)}
+        def choose(snapshot: Snapshot) -> Subjects:
+            return {hash_of(subject, self.store.key): self._positions(snapshot, subject)}
 
         return self._forget(
-            whom, epsilon=epsilon, table=table, redraw_if_needed=redraw_if_needed, **options
+            choose, epsilon=epsilon, table=table, redraw_if_needed=redraw_if_needed, **options
         )
 
     def request(self, subject: Any, due: date | None = None) -> None:
         """Queue a subject, to be forgotten by the next `run`."""
         with self.store.changing() as change:
-            self._positions(change.moment, subject)  # is there anybody of that name?
+            self._positions(change.snapshot, subject)  # refuses an unknown name
             hashed = hash_of(subject, self.store.key)
             when = None if due is None else due.isoformat()
             change.note({"kind": "request", "subject": hashed.hex(), "due": when})
 
     def run(self, **options: Any) -> Certificate | None:
-        """Forget everybody who waits, as one group; None if nobody does."""
+        """Forget all queued subjects as one group; None if there are none."""
 
-        def waiting(moment: Moment) -> Whom:
-            names = [bytes.fromhex(name) for name, _ in pending(moment.entries)]
-            return {name: moment.names.positions("subject", name) for name in names}
+        def choose(snapshot: Snapshot) -> Subjects:
+            names = [bytes.fromhex(name) for name, _ in snapshot.log.pending]
+            return {name: snapshot.names.positions("subject", name) for name in names}
 
         if not self.pending():
             return None
-        return self._forget(waiting, **options)
+        return self._forget(choose, **options)
 
     def redraw(self, table: str | Path | None = None, **options: Any) -> Certificate:
-        """Draw the parameters afresh from the rows that are left: epsilon = 0, a full budget."""
+        """Draw new parameters from the rows that are left: epsilon = 0, and a full budget."""
         return self._forget(lambda _: {}, method="redraw", table=table, **options)
 
     def release(self, deliver: Callable[[dict[str, Any]], object] | None = None) -> dict[str, Any]:
         """Coefficients only, rounded to a grid, bound to the last certificate; logged."""
         with self.store.changing() as change:
-            moment = change.moment
-            last = latest_certificate(moment.entries)
-            record = release_record(moment.model, moment.state["features"], last)
+            snapshot = change.snapshot
+            last = snapshot.log.latest_certificate
+            record = release_record(snapshot.model, snapshot.state["features"], last)
             bound = {name: record[name] for name in ("sha256", "certificate_sha256", "grid")}
             change.note({"kind": "release", **bound})
             if deliver is not None:
@@ -228,7 +213,7 @@ class Desk:
 
     def _forget(
         self,
-        whom: Callable[[Moment], Whom],
+        choose: Callable[[Snapshot], Subjects],
         *,
         table: str | Path | None = None,
         redraw_if_needed: bool = False,
@@ -238,81 +223,76 @@ class Desk:
         deliver: Callable[[Receipt], object] | None = None,
         **options: Any,
     ) -> Certificate:
-        """Forget whoever `whom` names within the transaction."""
+        """Forget the subjects that `choose` finds in the store, within one transaction."""
         if "accountant" in options:
-            raise ValueError("accountant must be left out: a store keeps its own, a coarse one.")
+            raise WrongInput("accountant must be left out: a store uses a coarse one of its own.")
         with self.store.changing() as change:
-            moment = change.moment
-            subjects = whom(moment)
-            rows = np.unique(np.concatenate([*subjects.values(), np.array([], dtype=np.intp)]))
-            model, counts = moment.model, moment.state["class_counts"]
-            if len(rows) or recollect or moment.state["model"].get("statistics") is None:
-                model = with_rows(moment, table, self.store.key, rows)
-            if moment.columns.classify:
-                counts = _class_counts_without(moment, model, rows, keep_empty_classes)
-                options["keep_empty_classes"] = True  # that was the check, without all other rows
-            untouched, given = model.fitted_, rows.tolist() if len(rows) else None
+            snapshot = change.snapshot
+            subjects = choose(snapshot)
+            rows = np.unique(_together(list(subjects.values())))
+            model, counts = snapshot.model, snapshot.state["class_counts"]
+            if len(rows) or recollect or snapshot.state["model"].get("statistics") is None:
+                model = with_rows(snapshot, table, self.store.key, rows)
+            if snapshot.columns.classify:
+                counts = _class_counts_without(counts, model, rows, keep_empty_classes)
+                options["keep_empty_classes"] = True  # checked here, without reading other rows
+            before, requested = model.fitted_, rows.tolist() if len(rows) else None
             certificate = model.unlearn(
-                given, method=method, accountant=_accountant(model), **options
+                requested, method=method, accountant=_accountant(model), **options
             )
-            if not is_within(certificate, moment.state):
+            excess = over_budget(certificate, snapshot.state)
+            if excess:
                 if not redraw_if_needed:
-                    raise BudgetSpent(refusal(self.folder, certificate, moment.state))
-                model.fitted_ = untouched
-                certificate = model.unlearn(given, method="redraw", **options)
+                    raise BudgetSpent(
+                        f"the total would be {excess}. Nothing was changed. Run "
+                        f"`pilu redraw {self.folder}` first, or pass --redraw-if-needed."
+                    )
+                model.fitted_ = before
+                certificate = model.unlearn(requested, method="redraw", **options)
             if recollect:
-                model.fitted_ = model.fitted_.reading(recollected(model.fitted_.chain.problem))
-            change.moment = moment.with_state(class_counts=counts)
-            receipt = self._noted(change, subjects, rows, model, certificate)
-            if deliver is not None:  # before anything is true: if it fails, nothing was changed
-                deliver(receipt)
+                model.fitted_ = model.fitted_.reading(model.fitted_.chain.problem.recollected())
+            entry = {
+                "kind": "unlearn" if len(rows) else "redraw",
+                "subjects": sorted(name.hex() for name in subjects),
+                "certificate": json.loads(certificate.without_evidence().to_json()),
+            }
+            saved = change.save(model, snapshot.names.without(rows), entry, class_counts=counts)
+            if deliver is not None:  # before the commit: if it fails, nothing is changed
+                deliver(Receipt.of_last_entry(saved.log, certificate.evidence))
         return certificate
 
-    def _noted(
-        self,
-        change: Change,
-        subjects: Mapping[bytes, Positions],
-        rows: Positions,
-        model: Any,
-        certificate: Certificate,
-    ) -> Receipt:
-        entry = {
-            "kind": "unlearn" if len(rows) else "redraw",
-            "subjects": sorted(name.hex() for name in subjects),
-            "certificate": json.loads(certificate.without_evidence().to_json()),
-        }
-        noted = change.turn_to(model, change.moment.names.without(rows), entry)
-        return Receipt.of(noted, certificate, self.store.ledger)
-
-    def _positions(self, moment: Moment, subject: Any) -> Positions:
+    def _positions(self, snapshot: Snapshot, subject: Any) -> Positions:
         hashed = hash_of(subject, self.store.key)
-        found = moment.names.positions("subject", hashed)
-        if len(found):
-            return found
-        if hashed in forgotten(moment.entries):
+        positions = snapshot.names.positions("subject", hashed)
+        if len(positions):
+            return positions
+        if hashed in snapshot.log.forgotten:
             raise AlreadyForgotten(
                 f"subject {subject!r} has already been forgotten; nothing was changed."
             )
-        raise ValueError(f"subject must be in the table that was fitted, got unknown {subject!r}.")
+        raise WrongInput(f"subject must be in the table that was fitted, got unknown {subject!r}.")
+
+
+def _together(groups: Sequence[Positions]) -> Positions:
+    return np.concatenate([*groups, np.array([], dtype=np.intp)])
 
 
 def _accountant(model: Model) -> CoarseExact | CoarseTheorem:
-    # What is written down of a request stays for ever: few digits of it.
+    # The log keeps the answers forever, so they have few digits.
     return coarse_accountant(model.fitted_.law)
 
 
 def _class_counts_without(
-    moment: Moment, model: Model, rows: Positions, keep_empty_classes: bool
+    before: list[int], model: Model, rows: Positions, keep_empty_classes: bool
 ) -> list[int]:
-    """Rows of every class that are left; a class that would lose its last one is refused."""
-    before: list[int] = moment.state["class_counts"]
+    """Rows left of every class; a class that would lose its last row is refused."""
     if not len(rows):
         return before
-    assert isinstance(model, LangevinClassification)
-    members = model._members(model.fitted_.source.take(rows)[1])
-    requested = members.sum(axis=0)
+    targets = model.targets_
+    assert isinstance(targets, ClassTargets)
+    requested = targets.members(model.fitted_.source.take(rows)[1]).sum(axis=0)
     left = np.array(before) - requested
     if not keep_empty_classes:
         remedy = "fit again without the class, or keep empty classes"
-        check_classes_survive(model.classes_, left, requested, remedy)
+        targets.check_left(left, requested, remedy)
     return [int(count) for count in left]

@@ -1,45 +1,36 @@
-"""Fit a table of any size: one pass over the rows, and nothing of them is kept."""
+"""Fit a table of any size in one pass over its rows, none of which are kept."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pilu._checks import check_choice, check_scale
-from pilu.chains.chain import Problem
-from pilu.data.rows import RowSource
-from pilu.deletion.gathering import (
-    Gathered,
-    batch_bytes_within,
-    changed,
-    gathered_by_cluster,
-    gathered_here,
-)
-from pilu.deletion.lazy_rows import encoder
-from pilu.deletion.names import Names
-from pilu.deletion.snapshot import KINDS, Model
-from pilu.deletion.tables import Columns, Table
-from pilu.deletion.targets import sorted_classes
-from pilu.estimators.outputs import LangevinClassification, LangevinRegression
+from pilu._checks import check_choice
+from pilu._digits import up_to_grid
+from pilu.chains.problem import Problem
+from pilu.data.names import Names
+from pilu.data.rows import ArrayRows, RowSource
+from pilu.data.table import Scan
+from pilu.data.table_passes import TablePass, batch_bytes_within
+from pilu.data.tables import Columns, Table, encoded_targets, sorted_classes
+from pilu.data.targets import ClassTargets, NumericTargets
+from pilu.deletion.model_records import KINDS, Model
+from pilu.estimators.learning import learn, resolve_step_size
+from pilu.estimators.outputs import LangevinClassifier
 from pilu.estimators.requests import RowBook
-from pilu.estimators.smooth import LangevinHuber, LangevinLogistic
-from pilu.losses.problem import SmoothProblem
+from pilu.exceptions import WrongInput
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectrum import check_room
 
-__all__ = ["FittedTable", "ReadElsewhere", "fit_table"]
-
-Encode = Callable[[NDArray[Any]], NDArray[np.float64]]  # of targets
+__all__ = ["FittedTable", "fit_table"]
 
 
 class FittedTable(NamedTuple):
-    """What is made of a table."""
+    """A model fitted on a table, the hashed names of its rows, and the size of each class."""
 
     model: Model
     names: Names
-    class_counts: list[int] | None  # rows of every class
+    class_counts: list[int] | None  # rows of each class
 
 
 def fit_table(
@@ -52,56 +43,54 @@ def fit_table(
     memory: int | None = None,
     **parameters: Any,
 ) -> FittedTable:
-    """Learn from a table in one pass, within so many bytes of memory, or by a dask cluster.
+    """Learn from a table in one pass, within `memory` bytes, or on a dask cluster.
 
-    For other losses than ridge the rows stay in memory while it learns.
+    For other losses than ridge, the rows stay in memory during learning.
     """
     model = _model(loss, columns.classify, parameters)
     if table.n_rows < 2:
-        raise ValueError(f"{table.path} must have at least 2 rows, got {table.n_rows}.")
+        raise WrongInput(f"{table.path} must have at least 2 rows, got {table.n_rows}.")
     n, width = table.n_rows, len(table.features)
-    smooth = isinstance(model, LangevinLogistic | LangevinHuber)
-    if smooth and scheduler is not None:
-        raise ValueError(
+    if scheduler is not None and not model.learns_from_sums:
+        raise WrongInput(
             f"scheduler must be left out for the {loss} loss: every step reads the rows again, in "
             "one process."
         )
-    held = table.held_bytes + (8 * n * width if smooth else 0)
+    held = table.held_bytes + (0 if model.learns_from_sums else 8 * n * width)
     most_bytes = batch_bytes_within(memory, n, width + bool(model.fit_intercept), held)
-    model.n_features_in_ = width
-    if isinstance(model, LangevinClassification):
-        model.classes_ = sorted_classes(table.path, table.targets())
-        if len(model.classes_) == n:
-            raise ValueError(
-                f"{table.path}: the target must have fewer classes than there are rows, got {n:,}, "
-                "one for each. For numbers leave out --classify; --loss huber takes them too."
-            )
-    encode = encoder(model, table.path)
-    d = encode(table.take(np.array([0], dtype=np.intp)).y).shape[1]
-    if isinstance(model, LangevinRegression):
-        model._single_output = d == 1
+    targets = _targets(table, model)
     kinds = ("subject",) if columns.id is None else ("id", "subject")
-    gathered = Gathered(n, d, kinds, key)
-    problem: Problem
-    if smooth:
-        problem = _in_memory(table, gathered, model, encode, most_bytes, key)
-        largest = problem.largest
+    one = TablePass(table.path, n, targets, key, kinds)
+    source = RowSource(
+        None, width, bool(model.fit_intercept), np.ones(n, dtype=bool), one.notes.digests, key
+    )
+    if model.learns_from_sums:
+        problem = _in_one_pass(table, one, model, source, most_bytes, scheduler)
     else:
-        problem = _in_one_pass(table, gathered, model, most_bytes, key, scheduler)
-        largest = problem.spectrum.largest
-    _check_gathered(table, gathered)
-    _check_unique(table, gathered.names)
-    start = np.zeros((problem.source.n_columns, d))
-    model._learn(problem, _step_size(model, largest), start, RowBook(None, None, key))
-    return FittedTable(model, gathered.names, _class_counts(model, gathered))
+        problem = _in_memory(table, one, model, source, most_bytes)
+    one.check()
+    _check_unique(table, one.notes.names)
+    start, book = np.zeros((source.n_columns, targets.n_outputs)), RowBook(None, None, key)
+    step_size = _step_size(model.step_size, problem.largest)
+    model.adopt(learn(model, problem, step_size, start, book), targets, width)
+    counts = None
+    if isinstance(targets, ClassTargets):
+        counts = [int(count) for count in targets.counts(one.notes.target_sums, n)]
+    return FittedTable(model, one.notes.names, counts)
 
 
-def _class_counts(model: Model, gathered: Gathered) -> list[int] | None:
-    if not isinstance(model, LangevinClassification):
-        return None
-    Y = model.fitted_.source.Y
-    counts = gathered.target_sums if Y is None else model._members(Y).sum(axis=0)
-    return [int(count) for count in counts]
+def _targets(table: Table, model: Model) -> NumericTargets | ClassTargets:
+    if not isinstance(model, LangevinClassifier):
+        first = table.take(np.array([0], dtype=np.intp)).y
+        return NumericTargets(encoded_targets(table.path, first, NumericTargets()).shape[1])
+    classes = sorted_classes(table.path, table.targets())
+    if len(classes) == table.n_rows:
+        raise WrongInput(
+            f"{table.path}: the target must have fewer classes than there are rows, got "
+            f"{table.n_rows:,}, one for each. For numbers, leave out --classify; --loss huber "
+            "takes them too."
+        )
+    return ClassTargets(classes, model.signed)
 
 
 def _model(loss: str, classify: bool, parameters: Mapping[str, Any]) -> Model:
@@ -110,103 +99,67 @@ def _model(loss: str, classify: bool, parameters: Mapping[str, Any]) -> Model:
     check_choice("loss", loss, tuple(kinds))
     if loss != "squared" and classify != (loss == "logistic"):
         expected = "a class (--classify)" if loss == "logistic" else "a number, not a class,"
-        raise ValueError(
+        raise WrongInput(
             f"the target must be {expected} for the {loss} loss. Classes take --loss logistic."
         )
     model = KINDS[kinds[loss]](**parameters)
-    model._check_parameters()
+    model.check_parameters()
     if model.batch_size is not None:
-        raise ValueError("batch_size must be None for a table.")
+        raise WrongInput("batch_size must be None for a table.")
     return model
 
 
 def _in_one_pass(
     table: Table,
-    gathered: Gathered,
+    one: TablePass,
     model: Model,
+    source: RowSource,
     most_bytes: int,
-    key: bytes,
     scheduler: str | None,
-) -> RidgeProblem:
-    n, p = table.n_rows, len(table.features) + bool(model.fit_intercept)
-    source = RowSource(
-        ReadElsewhere(n, len(table.features)),  # type: ignore[arg-type]
-        None,
-        bool(model.fit_intercept),
-        np.ones(n, dtype=bool),
-        gathered.digests,
-        key,
-    )
-    alpha, d = float(model.alpha), gathered.n_outputs
-    classes = model.classes_ if isinstance(model, LangevinClassification) else None
+) -> Problem:
+    n, p, alpha = source.n_rows, source.n_columns, float(model.alpha)
     if scheduler is not None:
         if n < p:
-            raise ValueError(
+            raise WrongInput(
                 f"scheduler must be left out for fewer rows than columns, got {n:,} rows of {p:,}: "
-                "they are learned from as they are, in one process."
+                "such a table is fitted from its rows, in one process."
             )
         check_room(p)
-        statistics = gathered_by_cluster(
-            table, gathered, classes, key, scheduler, fit_intercept=source.fit_intercept
-        )
+        statistics = one.by_cluster(table, scheduler, fit_intercept=source.fit_intercept)
         return RidgeProblem.of_statistics(source, alpha, statistics)
-    with gathered_here(table, gathered, classes, most_bytes) as read:
-        return RidgeProblem.collected(source, alpha, d, read)
+    with one.here(table, most_bytes) as read:
+        return RidgeProblem.collected(source, alpha, one.targets.n_outputs, read)
 
 
 def _in_memory(
     table: Table,
-    gathered: Gathered,
-    model: LangevinLogistic | LangevinHuber,
-    encode: Encode,
+    one: TablePass,
+    model: Model,
+    source: RowSource,
     most_bytes: int,
-    key: bytes,
-) -> SmoothProblem:
-    n = table.n_rows
-    X, Y = np.empty((n, len(table.features))), np.empty((n, gathered.n_outputs))
-    for batch in table.batches(most_bytes):
-        targets = encode(batch.y)
-        gathered.note(table.path, batch, targets)
-        X[batch.places], Y[batch.places] = batch.X, targets
-    _check_gathered(table, gathered)
-    source = RowSource(
-        X, Y, bool(model.fit_intercept), np.ones(n, dtype=bool), gathered.digests, key
-    )
-    problem, _ = model._problem(source, gathered.n_outputs)
-    assert isinstance(problem, SmoothProblem)
-    return problem
-
-
-def _check_gathered(table: Table, gathered: Gathered) -> None:
-    if gathered.n_noted != table.n_rows:
-        raise changed(table.path)
-    for name, most in zip(("features", "targets"), gathered.largest, strict=True):
-        check_scale(f"{table.path}: {name}", most)
+) -> Problem:
+    n, d = source.n_rows, one.targets.n_outputs
+    X, Y = np.empty((n, source.n_features)), np.empty((n, d))
+    for batch in table.batches(Scan(most_bytes=most_bytes)):
+        X[batch.places], Y[batch.places] = one.rows(batch)
+    one.check()
+    return model.make_problem(source.reading(ArrayRows(X, Y)), d)
 
 
 def _check_unique(table: Table, names: Names) -> None:
-    place = names.twice("id") if "id" in names.hashes else None
+    place = names.first_duplicate("id") if "id" in names.hashes else None
     if place is not None:
         (name,) = table.take(np.array([place], dtype=np.intp)).ids or ("",)
-        raise ValueError(
-            f"{table.path}: ids must be unique, got {name!r} more than once. Name a person with "
-            "several rows by a subject column."
+        raise WrongInput(
+            f"{table.path}: ids must be unique, got {name!r} more than once. For a person "
+            "with several rows, give a subject column."
         )
 
 
-def _step_size(model: Model, largest: float) -> float:
-    """The estimator's, and for "auto" at most nine hundredths less.
+def _step_size(given: float | str, largest: float) -> float:
+    """The estimator's step size; for "auto", rounded down to an eighth of an octave (9 % at most).
 
-    1/L with all its digits would tell, beside the statistics that are left, who was taken out.
+    All digits of 1/L, together with the statistics that are left, would reveal the removed rows.
     """
-    found = model._resolve_step_size(largest)
-    if not isinstance(model.step_size, str):
-        return found
-    return float(2.0 ** (math.floor(8 * math.log2(found)) / 8))
-
-
-class ReadElsewhere:
-    """Stands for an array whose rows never come through a `RowSource`."""
-
-    def __init__(self, *shape: int) -> None:
-        self.shape = shape
+    step_size = resolve_step_size(given, largest)
+    return step_size if not isinstance(given, str) else 1 / up_to_grid(1 / step_size, 8)

@@ -1,10 +1,9 @@
-"""The ledger: an append-only Merkle log and one record of state, in SQLite.
+"""The ledger: an append-only log and one record of state, in SQLite.
 
-Entries are canonical JSON; their leaf hashes make the log (`deletion.merkle`). The head is kept
-beside them, and an entry names the hash of the state that it made, so that a byte that was changed
-in either is noticed; one who edits all of it is noticed against a head that was noted elsewhere.
-What is deleted from the database is overwritten with zeros (secure_delete), and a rollback journal
-does not outlive its transaction, so that no stale copy stays in the directory.
+The head of the log is kept beside its entries, and an entry names the hash of the state that it
+made, so a changed byte in either is noticed. Someone who rewrites all of it is caught by a head
+that was noted elsewhere. Deleted content is overwritten with zeros (secure_delete), and the
+rollback journal does not outlive its transaction, so no stale copy stays in the directory.
 """
 
 import hashlib
@@ -13,12 +12,13 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from pilu.deletion.merkle import Head, check_consistency, consistency, head, inclusion, leaf
-from pilu.exceptions import LedgerMismatch, StoreDamaged
+from pilu.deletion import merkle
+from pilu.deletion.log import Entry, Log, canonical
+from pilu.exceptions import LedgerMismatch, StoreDamaged, WrongInput
 
-__all__ = ["Entry", "Ledger", "canonical", "check_is_store"]
+__all__ = ["Ledger", "check_is_store"]
 
 _SCHEMA = """
 CREATE TABLE entries (place INTEGER PRIMARY KEY, body BLOB NOT NULL);
@@ -34,26 +34,21 @@ _SETTINGS = (
 _APPLICATION_ID = 0x70696C75  # "pilu"
 
 
-class Entry(NamedTuple):
-    """One line of the log."""
-
-    place: int
-    record: dict[str, Any]
-
-
 class Ledger:
     """An open ledger; use it within `reading` or `writing`."""
 
     def __init__(self, path: Path, *, patience: float = 30.0) -> None:
         self.path, self._patience = path, patience
+        self._cached: tuple[tuple[int, int], Log] | None = None  # the log of a `_version`
+        self._uncommitted: Log | None = None  # the log with what this transaction has appended
         try:
             self._database = sqlite3.connect(path, timeout=patience, isolation_level=None)
             for setting in _SETTINGS:
                 self._database.execute(setting)
-            found = self._database.execute("PRAGMA application_id").fetchone()[0]
+            application_id = self._database.execute("PRAGMA application_id").fetchone()[0]
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise StoreDamaged(_in_words(path, error)) from None
-        if found not in (0, _APPLICATION_ID):
+            raise StoreDamaged(_explain(path, error)) from None
+        if application_id not in (0, _APPLICATION_ID):
             raise StoreDamaged(f"{path} is not a ledger of pilu, but another SQLite file.")
 
     @classmethod
@@ -65,7 +60,7 @@ class Ledger:
                 f"BEGIN; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA} COMMIT;"
             )
         except sqlite3.Error as error:
-            raise StoreDamaged(_in_words(path, error)) from None
+            raise StoreDamaged(_explain(path, error)) from None
         return ledger
 
     def close(self) -> None:
@@ -74,14 +69,14 @@ class Ledger:
 
     @contextmanager
     def reading(self) -> Iterator["Ledger"]:
-        """A moment in which nobody writes."""
+        """A transaction in which no other process commits a change."""
         with self._transaction("BEGIN"):
             self._database.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the lock
             yield self
 
     @contextmanager
     def writing(self, *, patience: float | None = None) -> Iterator["Ledger"]:
-        """All that is written inside becomes true at its end, or not at all."""
+        """A transaction whose changes all take effect at its end, or not at all."""
         wait = self._patience if patience is None else patience
         self._database.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
         try:
@@ -93,99 +88,96 @@ class Ledger:
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[None]:
         if self._database.in_transaction:
-            raise RuntimeError("a ledger is read or written once at a time: leave the block first.")
+            raise RuntimeError("a ledger has one transaction at a time: leave the block first.")
+        self._uncommitted = None
         try:
             self._database.execute(begin)
             yield
+            appended = self._uncommitted
+            written = None if appended is None else (self._version(), appended)
             self._database.execute("COMMIT")
+            self._cached, self._uncommitted = written or self._cached, None
         except BaseException as error:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
             # sqlite3 itself fails to decode the names in a damaged file
             if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
-                raise StoreDamaged(_in_words(self.path, error)) from None
+                raise StoreDamaged(_explain(self.path, error)) from None
             raise
 
     # The log
 
-    def append(self, record: Mapping[str, Any]) -> Entry:
-        """One more entry at the end."""
-        bodies = [*self._bodies(), canonical(record)]
-        place = len(bodies) - 1
-        self._database.execute("INSERT INTO entries VALUES (?, ?)", (place, bodies[-1]))
+    @property
+    def log(self) -> Log:
+        """The log as it is now, checked against the head that is kept with it.
+
+        It is read and hashed again only if the file was written since the last time.
+        """
+        if self._uncommitted is not None:
+            return self._uncommitted
+        version = self._version()
+        if self._cached is None or self._cached[0] != version:
+            self._cached = version, self._read_log()
+        return self._cached[1]
+
+    def append(self, record: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> Entry:
+        """Append an entry; with a state, replace the state and put its hash into the entry."""
+        before = self.log
+        if state is not None:
+            body = canonical(state)
+            record = {**record, "state_sha256": hashlib.sha256(body).hexdigest()}
+            self._database.execute("INSERT OR REPLACE INTO state VALUES (1, ?)", (body,))
+        log = before.with_entry(record)
+        entry = log.entries[-1]
         self._database.execute(
-            "INSERT OR REPLACE INTO head VALUES (1, ?)", (str(head([leaf(b) for b in bodies])),)
+            "INSERT INTO entries VALUES (?, ?)", (entry.place, canonical(record))
         )
-        return Entry(place, json.loads(bodies[-1]))
+        self._database.execute("INSERT OR REPLACE INTO head VALUES (1, ?)", (str(log.head),))
+        self._uncommitted = log
+        return entry
 
-    def entries(self) -> list[Entry]:
-        """The whole log."""
-        return [
-            Entry(place, self._json(body, f"entry {place}"))
-            for place, body in enumerate(self._bodies())
-        ]
+    def _version(self) -> tuple[int, int]:
+        """Changes when another connection has committed, or when this one has written.
 
-    @property
-    def size(self) -> int:
-        """Number of entries."""
-        return len(self._bodies())
+        `data_version` is the counter by which SQLite itself decides whether the pages that it
+        holds in memory are still those of the file. `total_changes` also counts changes that were
+        rolled back.
+        """
+        (version,) = self._database.execute("PRAGMA data_version").fetchone()
+        return version, self._database.total_changes
 
-    @property
-    def head(self) -> Head:
-        """Size and hash of the log: what to note down."""
-        return head(self._leaves())
-
-    def inclusion(self, place: int) -> list[bytes]:
-        """The proof that an entry stands at its place."""
-        return inclusion(self._leaves(), place)
-
-    def growth_from(self, noted: Head) -> list[bytes]:
-        """The proof that the log begins with the one that was noted; it is refused if not so."""
-        leaves = self._leaves()
-        proof = consistency(leaves, min(noted.size, len(leaves)))
-        check_consistency(noted, head(leaves), proof)
-        return proof
-
-    def _leaves(self) -> list[bytes]:
-        return [leaf(body) for body in self._bodies()]
-
-    def _bodies(self) -> list[bytes]:
+    def _read_log(self) -> Log:
         rows = self._database.execute(
             "SELECT place, CAST(body AS BLOB) FROM entries ORDER BY place"
         ).fetchall()
         if [place for place, _ in rows] != list(range(len(rows))):
             raise LedgerMismatch(f"{self.path}: an entry is missing from the log.")
         bodies = [self._bytes(body) for _, body in rows]
+        leaves = tuple(merkle.leaf(body) for body in bodies)
+        computed = merkle.head(leaves)
         kept = self._database.execute("SELECT body FROM head").fetchone()
-        found = str(head([leaf(body) for body in bodies]))
-        if (kept[0] if kept else found) != found or (bodies and not kept):
+        if (bodies and kept is None) or (kept is not None and kept[0] != str(computed)):
             raise LedgerMismatch(
                 f"{self.path}: the log was altered: it does not have the head that is kept with it."
             )
-        return bodies
+        entries = (Entry(k, self._json(body, f"entry {k}")) for k, body in enumerate(bodies))
+        return Log(tuple(entries), leaves, computed)
 
     # The state, one record beside the arrays
 
     @property
     def state(self) -> dict[str, Any]:
-        """What is true now; it must be what the log says that it is."""
+        """The state as it is now, checked against its hash in the log."""
         row = self._database.execute("SELECT CAST(body AS BLOB) FROM state").fetchone()
         if row is None:
             raise StoreDamaged(f"{self.path} holds no state. Restore the directory from a backup.")
         body = self._bytes(row[0])
-        told = [e.record["state_sha256"] for e in self.entries() if "state_sha256" in e.record]
-        if not told or hashlib.sha256(body).hexdigest() != told[-1]:
+        if hashlib.sha256(body).hexdigest() != self.log.state_sha256:
             raise StoreDamaged(
-                f"{self.path}: the state is not the one that the log speaks of. Restore the "
-                "directory from a backup."
+                f"{self.path}: the state is not the one that the log names. Restore the directory "
+                "from a backup."
             )
         return self._json(body, "the state")
-
-    def turn_to(self, state: Mapping[str, Any], record: Mapping[str, Any]) -> Entry:
-        """Replace the state, and say so in the log."""
-        body = canonical(state)
-        self._database.execute("INSERT OR REPLACE INTO state VALUES (1, ?)", (body,))
-        return self.append({**record, "state_sha256": hashlib.sha256(body).hexdigest()})
 
     def _bytes(self, body: Any) -> bytes:
         if not isinstance(body, bytes):
@@ -194,40 +186,37 @@ class Ledger:
 
     def _json(self, body: bytes, what: str) -> dict[str, Any]:
         try:
-            found = json.loads(body)
+            record = json.loads(body)
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            record = None
+        if not isinstance(record, dict):
             raise StoreDamaged(
                 f"{self.path}: {what} is damaged. Restore the directory from a backup."
             )
-        return found
+        return record
 
     def check_whole(self) -> None:
-        """Refuse a file that SQLite itself finds damaged."""
+        """Refuse a file that SQLite itself finds damaged; reads all of it from the disk again."""
+        self._cached = None
         try:
-            found = self._database.execute("PRAGMA integrity_check").fetchone()[0]
+            self._database.execute("PRAGMA shrink_memory")  # drops the pages held in memory
+            answer = self._database.execute("PRAGMA integrity_check").fetchone()[0]
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise StoreDamaged(_in_words(self.path, error)) from None
-        if found != "ok":
-            reason = " ".join(str(found).split())
+            raise StoreDamaged(_explain(self.path, error)) from None
+        if answer != "ok":
+            reason = " ".join(str(answer).split())
             raise StoreDamaged(f"{self.path} is damaged: {reason}. Restore it from a backup.")
 
 
 def check_is_store(folder: Path) -> None:
-    """Refuse a folder that is no store."""
+    """Refuse a folder that is not a store."""
     if not folder.is_dir():
-        raise ValueError(f"{folder} must be a store, got no such folder. `pilu fit` makes one.")
+        raise WrongInput(f"{folder} must be a store, got no such folder. `pilu fit` makes one.")
     if not (folder / "ledger.sqlite").is_file():
-        raise ValueError(f"{folder} must be a store, got a folder without ledger.sqlite.")
+        raise WrongInput(f"{folder} must be a store, got a folder without ledger.sqlite.")
 
 
-def canonical(record: Mapping[str, Any]) -> bytes:
-    """JSON with sorted keys: the bytes that are hashed."""
-    return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _in_words(path: Path, error: Exception) -> str:
+def _explain(path: Path, error: Exception) -> str:
     text = " ".join(str(error).split())
     if "locked" in text or "busy" in text:
         return f"{path} is in use by another process. Try again once it is done."
@@ -236,5 +225,5 @@ def _in_words(path: Path, error: Exception) -> str:
     if "full" in text or "disk I/O" in text:
         return f"{path} cannot be written: the disk is full or failing. Nothing was changed."
     if "unable to open" in text:
-        return f"{path} cannot be opened: check that it is there and that you may write there."
+        return f"{path} cannot be opened: check that it exists and that you may write there."
     return f"{path} is damaged: {text}. Restore the directory from a backup."

@@ -1,4 +1,4 @@
-"""Predictions for the rows of a file, batch after batch, into a CSV."""
+"""Predictions for the rows of a file, batch by batch, as CSV."""
 
 import csv
 import os
@@ -7,24 +7,26 @@ from pathlib import Path
 import numpy as np
 
 from pilu._progress import progress_bar
-from pilu.deletion.store import Moment
-from pilu.deletion.tables import feature_batches
+from pilu.data.tables import feature_batches
+from pilu.deletion.store import Snapshot
 from pilu.estimators.smooth import LangevinLogistic
+from pilu.exceptions import WrongInput
 
 __all__ = ["predict_table"]
 
 
 def predict_table(
-    moment: Moment, rows: str | Path, out: Path, *, probabilities: bool = False
+    snapshot: Snapshot, rows: str | Path, out: Path, *, probabilities: bool = False
 ) -> int:
-    """Write predictions, a line for every row, under the name when they are whole; how many.
+    """Write a line of predictions for every row, and return how many there are.
 
-    With probabilities, a column for every class follows the predicted one.
+    The file gets its name once it is complete. With probabilities, a column for every class
+    follows the predicted class.
     """
-    model, names = moment.model, list(moment.columns.target)
+    model, names = snapshot.model, list(snapshot.columns.target)
     if probabilities:
         if not isinstance(model, LangevinLogistic):
-            raise ValueError(
+            raise WrongInput(
                 "probabilities must be left out: only a store of the logistic loss has them."
             )
         names += [f"probability of {label}" for label in model.classes_.tolist()]
@@ -36,12 +38,12 @@ def predict_table(
         ):
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(names)
-            for X in feature_batches(rows, moment.state["features"]):
-                found = np.asarray(model.predict(X)).reshape(len(X), -1).tolist()
+            for X in feature_batches(rows, snapshot.state["features"]):
+                lines = np.asarray(model.predict(X)).reshape(len(X), -1).tolist()
                 if probabilities:
                     likely = model.predict_proba(X).tolist()
-                    found = [[*label, *row] for label, row in zip(found, likely, strict=True)]
-                writer.writerows(found)
+                    lines = [[*label, *row] for label, row in zip(lines, likely, strict=True)]
+                writer.writerows(lines)
                 n += len(X)
                 bar.update(len(X))
         os.replace(part, out)

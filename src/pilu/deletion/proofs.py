@@ -1,9 +1,9 @@
-"""Proofs about the log as files: whoever has noted a head can check them without the store."""
+"""Proofs about the log as files, to be checked against a noted head, without the store."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from pilu.deletion.ledger import Ledger, canonical
+from pilu.deletion.log import Log, canonical
 from pilu.deletion.merkle import Head, check_consistency, check_inclusion
 from pilu.exceptions import LedgerMismatch
 
@@ -12,31 +12,26 @@ __all__ = ["check_proof", "proof_of_growth", "proof_of_place"]
 _GROWTH, _PLACE = "pilu.proof.growth/1", "pilu.proof.place/1"
 
 
-def proof_of_growth(ledger: Ledger, noted: Head) -> dict[str, Any]:
-    """That the log begins with the one that was noted."""
-    steps = ledger.growth_from(noted)
-    return {
-        "schema": _GROWTH,
-        "older": str(noted),
-        "newer": str(ledger.head),
-        "steps": [step.hex() for step in steps],
-    }
+def proof_of_growth(log: Log, noted: Head) -> dict[str, Any]:
+    """The proof that the log begins with the one of a noted head."""
+    steps = [step.hex() for step in log.growth_from(noted)]
+    return {"schema": _GROWTH, "older": str(noted), "newer": str(log.head), "steps": steps}
 
 
-def proof_of_place(ledger: Ledger, place: int) -> dict[str, Any]:
-    """That an entry stands at its place in the log as it is now."""
-    steps = ledger.inclusion(place)
+def proof_of_place(log: Log, place: int) -> dict[str, Any]:
+    """The proof that an entry is at its place in the log."""
+    steps = [step.hex() for step in log.inclusion(place)]
     return {
         "schema": _PLACE,
-        "entry": ledger.entries()[place].record,
+        "entry": log.entries[place].record,
         "place": place,
-        "head": str(ledger.head),
-        "steps": [step.hex() for step in steps],
+        "head": str(log.head),
+        "steps": steps,
     }
 
 
 def check_proof(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What a proof says; one that does not hold raises `LedgerMismatch`."""
+    """What a proof says; a proof that does not hold raises `LedgerMismatch`."""
     try:
         steps = [bytes.fromhex(step) for step in record["steps"]]
         if record["schema"] == _GROWTH:
@@ -46,7 +41,7 @@ def check_proof(record: Mapping[str, Any]) -> dict[str, Any]:
         if record["schema"] == _PLACE and type(record["place"]) is int:
             head = Head.parse(record["head"])
             check_inclusion(canonical(record["entry"]), record["place"], steps, head)
-            return {"says": f"The entry stands at place {record['place']} in the log of {head}."}
+            return {"says": f"The entry is at place {record['place']} in the log of {head}."}
     except (KeyError, TypeError, ValueError, AttributeError):
         pass
     raise LedgerMismatch("the proof cannot be read: it was altered or cut.")

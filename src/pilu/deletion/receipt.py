@@ -1,7 +1,7 @@
-"""What a person or an auditor is handed: a certificate, its evidence, and its place in the log.
+"""What a person or an auditor receives: a certificate, its evidence, and its place in the log.
 
-The entry stands in it as it stands in the log, so that its hash can be made again, with the proof
-that leads from there to the head of the log. The evidence is in no other place.
+A receipt holds the entry exactly as the log has it, so its hash can be computed again, and the
+proof that leads from that hash to the head of the log. The evidence is kept nowhere else.
 """
 
 import json
@@ -11,42 +11,43 @@ from typing import Any
 
 from pilu.certify.certificate import Certificate, strict_json
 from pilu.certify.verify import verify
-from pilu.deletion.ledger import Entry, Ledger, canonical
+from pilu.deletion.log import Entry, Log, canonical
 from pilu.deletion.merkle import Head, check_inclusion
 from pilu.exceptions import CertificateMismatch, LedgerMismatch
 
-__all__ = ["SCHEMA", "Receipt", "certificate_of"]
+__all__ = ["SCHEMA", "Receipt"]
 
 SCHEMA = "pilu.receipt/1"
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """An entry of the log with a certificate in it, the evidence, and the proof of its place."""
+    """An entry of the log that has a certificate, the evidence, and the proof of its place."""
 
     entry: Mapping[str, Any]
     evidence: Mapping[str, Any] | None
     place: int
     head: Head
     proof: tuple[bytes, ...]
-    signature: Mapping[str, Any] | None = None  # a DSSE envelope of all of it but the evidence
+    signature: Mapping[str, Any] | None = None  # a DSSE envelope of `statement`
 
     @classmethod
-    def of(cls, entry: Entry, certificate: Certificate, ledger: Ledger) -> "Receipt":
-        """The receipt of an entry that was just appended."""
-        evidence = certificate.evidence
-        proof = tuple(ledger.inclusion(entry.place))
-        return cls(entry.record, evidence, entry.place, ledger.head, proof)
+    def of_last_entry(cls, log: Log, evidence: Mapping[str, Any] | None) -> "Receipt":
+        """The receipt of the last entry in a log."""
+        place, record = log.entries[-1]
+        return cls(record, evidence, place, log.head, tuple(log.inclusion(place)))
 
     @property
     def certificate(self) -> Certificate:
         """The certificate, with its evidence."""
-        found = certificate_of(self.entry)
-        return found if self.evidence is None else found.with_evidence(self.evidence)
+        certificate = Entry(self.place, self.entry).certificate
+        if certificate is None:
+            raise CertificateMismatch("the receipt must have a certificate in its entry.")
+        return certificate if self.evidence is None else certificate.with_evidence(self.evidence)
 
     @property
     def statement(self) -> dict[str, Any]:
-        """What is signed: all but evidence and proof, which follow from it."""
+        """What is signed. It fixes the evidence, by its hash, and the proof."""
         return {"entry": dict(self.entry), "place": self.place, "head": str(self.head)}
 
     def signed(self, envelope: Mapping[str, Any]) -> "Receipt":
@@ -54,7 +55,7 @@ class Receipt:
         return replace(self, signature=envelope)
 
     def verify(self) -> dict[str, bool]:
-        """Recompute the certificate, and follow the proof to the head; a mismatch raises."""
+        """Recompute the certificate and follow the proof to the head; a mismatch raises."""
         if self.evidence is None:
             raise CertificateMismatch("the receipt must have its evidence to be recomputed.")
         checks = verify(self.certificate)
@@ -101,8 +102,3 @@ class Receipt:
             raise CertificateMismatch(
                 "the receipt cannot be read: it was altered or cut."
             ) from None
-
-
-def certificate_of(entry: Mapping[str, Any]) -> Certificate:
-    """The certificate in an entry of the log, without evidence."""
-    return Certificate.from_json(json.dumps(entry["certificate"]))

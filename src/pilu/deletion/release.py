@@ -1,54 +1,48 @@
-"""What leaves the house: coefficients only, on a grid, bound to the certificate they came with.
+"""What is published: coefficients only, on a grid, bound to the certificate they came with.
 
 Rounding is post-processing, so the guarantee holds for what is released: the grid is a function of
-the retained rows' law and of the schedule, the same in both runs of Definition 1. It takes away the
-low bits, in which floating-point noise differs from the real numbers that the analysis speaks of.
-Nothing else in a release depends on the unrounded parameters, but the certificate's hash: and that
-covers a secret nonce, and names the parameters by a keyed hash.
+the retained rows' law and of the schedule, the same in both runs of Definition 1. It removes the
+low bits, in which floating-point noise differs from the real numbers of the analysis. The only
+other field that depends on the unrounded parameters is the certificate's hash. It covers a secret
+nonce, and the certificate names the parameters by a keyed hash.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from pilu.certify.certificate import Certificate, names_parameters, sha256_of
-from pilu.deletion.ledger import Entry
-from pilu.deletion.snapshot import Model
-from pilu.exceptions import CertificateMismatch, StoreDamaged
-from pilu.losses.law import SmoothLaw
-from pilu.minibatch.law import MinibatchLaw
-from pilu.ridge.law import RidgeLaw
+from pilu.chains.law import Law
+from pilu.deletion.log import Log
+from pilu.deletion.model_records import Model
+from pilu.exceptions import CertificateMismatch, StoreDamaged, WrongInput
 
 __all__ = ["SCHEMA", "check_release", "grid_below_noise", "release_record"]
 
 SCHEMA = "pilu.release/2"
+_READABLE = (SCHEMA, "pilu.release/1")  # the first also named the parameters by a plain hash
 
-_BELOW = 2.0**-10  # of the least deviation of a direction
+_BELOW = 2.0**-10  # of the least standard deviation in any direction
 
 
-def grid_below_noise(law: RidgeLaw | SmoothLaw) -> float:
-    """A power of two, about a thousandth of the deviation of the least noisy direction."""
-    if isinstance(law, SmoothLaw):
-        least = law.least_final_variance
-    else:
-        least = float(np.min(law.final_variances(law.spectrum.eigenvalues)))
+def grid_below_noise(law: Law) -> float:
+    """A power of two, about 1/1000 of the standard deviation in the least noisy direction."""
+    least = law.least_final_variance
     if least == 0.0:
-        raise ValueError("the last steps must have had noise for a release. Redraw first.")
+        raise WrongInput("a release needs noise in the last steps, got none. Redraw first.")
     return 2.0 ** math.floor(math.log2(math.sqrt(least) * _BELOW))
 
 
 def release_record(
     model: Model, features: list[str], certificate: Certificate | None
 ) -> dict[str, Any]:
-    """Coefficients, intercept and what they are bound to, with a hash of all of it.
+    """Coefficients, intercept and the hash of the last certificate, with a hash of all of it.
 
-    `certificate` is the last one, None before the first request.
+    `certificate` is None before the first request.
     """
-    law = model.fitted_.law
-    assert not isinstance(law, MinibatchLaw)  # a store has no mini-batches
-    theta, grid = model._theta, grid_below_noise(law)
+    theta, grid = model.fitted_.theta, grid_below_noise(model.fitted_.law)
     key = model.fitted_.source.key
     if certificate is not None and not names_parameters(certificate.parameters_sha256, theta, key):
         raise StoreDamaged("the parameters are not those of the last certificate in the ledger.")
@@ -68,16 +62,16 @@ def release_record(
     return {**record, "sha256": sha256_of(record)}
 
 
-def check_release(record: Mapping[str, Any], entries: Iterable[Entry] | None) -> dict[str, bool]:
-    """Refuse coefficients that are not those of their hash, or were not released by the store."""
+def check_release(record: Mapping[str, Any], log: Log | None) -> dict[str, bool]:
+    """Refuse coefficients that do not match their hash, or that are not in the log of a store."""
     rest = {name: value for name, value in record.items() if name != "sha256"}
-    if record.get("schema") != SCHEMA or sha256_of(rest) != record.get("sha256"):
-        raise CertificateMismatch("the coefficients do not have the hash that stands with them.")
-    if entries is not None:
-        logged = [e.record["sha256"] for e in entries if e.record["kind"] == "release"]
+    if record.get("schema") not in _READABLE or sha256_of(rest) != record.get("sha256"):
+        raise CertificateMismatch("the coefficients do not have the hash that is given with them.")
+    if log is not None:
+        logged = [e.record["sha256"] for e in log.entries if e.record["kind"] == "release"]
         if record["sha256"] not in logged:
             raise CertificateMismatch("the coefficients were not released by this store.")
     return {
         "hash_is_that_of_the_coefficients": True,
-        "in_the_log_of_the_store": entries is not None,
+        "in_the_log_of_the_store": log is not None,
     }

@@ -2,9 +2,9 @@
 
     signature = Ed25519( "DSSEv1" SP len(type) SP type SP len(body) SP body )      [DSSE, v1.0.2]
 
-The statement's subject is the parameters' sha256, its predicate the receipt without its evidence:
-the entry of the log, its place, and the head of the log.
-Keys are the user's, in PEM files outside of the store.
+The statement's subject is the parameters, by their keyed hash. Its predicate is the receipt without
+its evidence: the entry of the log, its place, and the head of the log. Keys belong to the user, in
+PEM files outside the store.
 """
 
 import base64
@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from pilu._extras import need
+from pilu.certify.certificate import UNBOUND_SCHEMA
 from pilu.deletion.arrays import write_new
-from pilu.deletion.ledger import canonical
+from pilu.deletion.log import canonical
 from pilu.deletion.receipt import Receipt
-from pilu.exceptions import CertificateMismatch
+from pilu.exceptions import CertificateMismatch, WrongInput
 
 __all__ = ["check_private_key", "check_signature", "make_keys", "sign", "statement_of"]
 
@@ -28,11 +29,11 @@ PREDICATE = "urn:pilu:receipt:1"
 
 
 def make_keys(private: Path, public: Path) -> None:
-    """A new pair of keys, as PEM; the private one is readable by its owner only."""
+    """Write a new pair of keys as PEM; only the owner can read the private one."""
     serialization, ed25519 = _cryptography()
     for path in (private, public):
         if path.exists():
-            raise ValueError(f"{path} must not be there already: a key is never replaced.")
+            raise WrongInput(f"{path} must be a new file: a key is never replaced.")
     key = ed25519.Ed25519PrivateKey.generate()
     secret = key.private_bytes(
         serialization.Encoding.PEM,
@@ -49,10 +50,12 @@ def make_keys(private: Path, public: Path) -> None:
 
 def statement_of(receipt: Receipt) -> dict[str, Any]:
     """The receipt as an in-toto statement about the parameters."""
-    held = receipt.certificate.parameters_sha256
+    certificate = receipt.certificate
+    # Certificates of the first format named the parameters by a hash without a key.
+    digest = "sha256" if certificate.schema == UNBOUND_SCHEMA else "hmac-sha256"
     return {
         "_type": STATEMENT,
-        "subject": [{"name": "parameters", "digest": {"hmac-sha256": held}}],
+        "subject": [{"name": "parameters", "digest": {digest: certificate.parameters_sha256}}],
         "predicateType": PREDICATE,
         "predicate": receipt.statement,
     }
@@ -75,12 +78,12 @@ def sign(receipt: Receipt, private: Path) -> dict[str, Any]:
 
 
 def check_private_key(private: Path) -> None:
-    """Refuse a file that is no private key."""
+    """Refuse a file that is not a private key."""
     _load(private, private_key=True)
 
 
 def check_signature(receipt: Receipt, public: Path) -> None:
-    """Refuse a receipt that the key has not signed, word for word."""
+    """Refuse a receipt that was not signed, exactly as it is, by the key."""
     if receipt.signature is None:
         raise CertificateMismatch("the receipt is not signed.")
     body = _signed_by(receipt.signature, public)
@@ -93,7 +96,7 @@ def check_signature(receipt: Receipt, public: Path) -> None:
 
 
 def _signed_by(envelope: Any, public: Path) -> bytes:
-    """The body of an envelope that the key has signed; anything else raises."""
+    """The body of an envelope that was signed by the key; anything else raises."""
     key = _load(public, private_key=False)
     invalid = need("cryptography.exceptions", for_="signatures", extra="desk").InvalidSignature
     try:
@@ -109,7 +112,7 @@ def _signed_by(envelope: Any, public: Path) -> bytes:
             return body
         except invalid:
             continue
-    raise CertificateMismatch(f"no signature of the envelope is by the key in {public}.")
+    raise CertificateMismatch(f"no signature of the envelope was made by the key in {public}.")
 
 
 def _encoded(kind: str, body: bytes) -> bytes:
@@ -130,7 +133,7 @@ def _load(path: Path, *, private_key: bool) -> Any:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise ValueError(f"{path} must be a {kind} key: {error.strerror}.") from None
+        raise WrongInput(f"{path} must be a {kind} key: {error.strerror}.") from None
     try:
         key = (
             serialization.load_pem_private_key(content, password=None)
@@ -138,10 +141,10 @@ def _load(path: Path, *, private_key: bool) -> Any:
             else serialization.load_pem_public_key(content)
         )
     except (ValueError, TypeError):
-        raise ValueError(f"{path} must be a {kind} key as PEM, without a password.") from None
+        raise WrongInput(f"{path} must be a {kind} key as PEM, without a password.") from None
     wanted = ed25519.Ed25519PrivateKey if private_key else ed25519.Ed25519PublicKey
     if not isinstance(key, wanted):
-        raise ValueError(f"{path} must be an Ed25519 key, got another kind.")
+        raise WrongInput(f"{path} must be an Ed25519 key, got another kind.")
     return key
 
 

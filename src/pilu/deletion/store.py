@@ -1,12 +1,13 @@
 """The store, a folder:
 
     ledger.sqlite   the log, and one record of state
-    arrays-N/       statistics, eigenbasis, parameters, digests and names of the N-th generation
+    arrays-N/       statistics, eigenbasis, parameters, digests and names of generation N
     key             32 random bytes: names and rows are hashed with it
 
-A change writes the arrays of the next generation, then turns the ledger to it in one transaction,
-then removes the old ones. Killed before the turn the store is as before, after it as after; the
-next one to open it clears up and says which. A new store is built under another name.
+A change writes the arrays of the next generation, points the ledger to them in one transaction, and
+removes the old ones. If the process is killed, the store is as before the transaction or as after
+it; the next process that opens it removes the leftovers and reports which. A new store is built
+under another name and renamed.
 """
 
 import contextlib
@@ -22,6 +23,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from pilu.data.names import Names
+from pilu.data.tables import Columns
 from pilu.deletion.arrays import (
     drop_others,
     generations,
@@ -30,42 +33,32 @@ from pilu.deletion.arrays import (
     write_arrays,
     write_new,
 )
-from pilu.deletion.history import latest_certificate
-from pilu.deletion.ledger import Entry, Ledger, check_is_store
-from pilu.deletion.merkle import Head
-from pilu.deletion.names import Names
-from pilu.deletion.snapshot import Model, arrays_of, record_of, restored
-from pilu.deletion.tables import Columns
-from pilu.exceptions import DoneWithTrouble, PiluError, StoreDamaged
+from pilu.deletion.ledger import Ledger, check_is_store
+from pilu.deletion.log import Entry, Log
+from pilu.deletion.model_records import Model, arrays_of, record_of, restore_model
+from pilu.exceptions import DoneWithTrouble, PiluError, StoreDamaged, WrongInput
 
-__all__ = ["Change", "Moment", "Store", "check_is_free", "now"]
+__all__ = ["FORMAT", "Change", "Snapshot", "Store", "check_is_free", "now"]
 
-_FORMAT = "pilu.store/2"
-_NAMES = "names_"  # before the kind, in the name of an array
+FORMAT = "pilu.store/2"  # docs/desk.md, "Formats", says when the number rises
+_READABLE = (FORMAT,)  # a change brings a store to FORMAT
+_NAMES = "names_"  # prefix of the arrays that hold hashed names
 
 
 @dataclass(frozen=True)
-class Moment:
-    """The store at one moment: its state, the model, the names of its rows, and the log."""
+class Snapshot:
+    """The store at one time: its state, the model, the hashed names of its rows, and the log."""
 
     state: Mapping[str, Any]
     model: Model
     names: Names
-    entries: tuple[Entry, ...] = ()
-    head: Head | None = None  # of the log as it was read
-
-    def with_state(self, **changes: Any) -> "Moment":
-        """The same with some of its state replaced."""
-        return replace(self, state={**self.state, **changes})
+    log: Log
 
     @property
     def columns(self) -> Columns:
         """What the columns of the table mean."""
-        told = self.state["columns"]
-        features = tuple(self.state["features"])
-        return Columns(
-            tuple(told["target"]), told["id"], told["subject"], features, told["classify"]
-        )
+        columns = {**self.state["columns"], "features": tuple(self.state["features"])}
+        return Columns(tuple(columns.pop("target")), **columns)
 
 
 class Store:
@@ -73,7 +66,7 @@ class Store:
 
     def __init__(self, folder: Path, ledger: Ledger, key: bytes) -> None:
         self.folder, self.ledger, self.key = folder, ledger, key
-        self.recovered = ""  # what was found to be unfinished, in words
+        self.recovered = ""  # what `open` found unfinished, as a sentence
 
     @classmethod
     def create(
@@ -85,32 +78,31 @@ class Store:
         state: Mapping[str, Any],
         entry: Mapping[str, Any],
     ) -> "Store":
-        """A new store; it gets its name when it is whole."""
+        """A new store; the folder gets its name once it is complete."""
         check_is_free(folder)
+        state = {
+            **state,
+            "store": secrets.token_hex(16),
+            "key_check": _key_check(key),
+            "generation": -1,
+        }
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with _building(folder) as part:
                 write_new(part / "key", key)
-                store = cls(part, Ledger.create(part / "ledger.sqlite"), key)
-                try:
-                    with store.ledger.writing():
-                        told = {
-                            **state,
-                            "format": _FORMAT,
-                            "store": secrets.token_hex(16),
-                            "key_check": _key_check(key),
-                            "generation": -1,
-                        }
-                        store._turn_to(Moment(told, model, names), entry)
-                finally:
-                    store.close()
+                with (
+                    contextlib.closing(Ledger.create(part / "ledger.sqlite")) as ledger,
+                    ledger.writing(),
+                ):
+                    blank = Snapshot(state, model, names, ledger.log)
+                    Change(part, ledger, blank).save(model, names, entry)
         except OSError as error:
             raise StoreDamaged(f"{folder} cannot be written: {error.strerror}.") from None
         return cls.open(folder)
 
     @classmethod
     def open(cls, folder: Path, *, patience: float = 30.0) -> "Store":
-        """Open a store, and clear up after a process that was killed."""
+        """Open a store, and remove what a killed process left behind."""
         check_is_store(folder)
         try:
             key = (folder / "key").read_bytes()
@@ -118,9 +110,7 @@ class Store:
             raise StoreDamaged(f"{folder / 'key'} cannot be read: {error.strerror}.") from None
         store = cls(folder, Ledger(folder / "ledger.sqlite", patience=patience), key)
         try:
-            with store.ledger.reading():
-                state = store._checked_state()
-            if set(generations(folder)) - {state["generation"]}:
+            if set(generations(folder)) - {store.read_state()["generation"]}:
                 store._recover()
         except BaseException:
             store.close()
@@ -131,20 +121,30 @@ class Store:
         """Close the ledger."""
         self.ledger.close()
 
-    def read(self) -> Moment:
-        """The store as it is now; nobody is kept from writing afterwards."""
+    def read(self) -> Snapshot:
+        """The store as it is now; other processes may change it afterwards."""
         with self.ledger.reading():
             return self._load()
 
+    def read_state(self) -> dict[str, Any]:
+        """The state as it is now, without the model."""
+        with self.ledger.reading():
+            return self._checked_state()
+
+    def read_log(self) -> Log:
+        """The log as it is now."""
+        with self.ledger.reading() as ledger:
+            return ledger.log
+
     @contextlib.contextmanager
     def changing(self) -> Iterator["Change"]:
-        """The store as it is now, to be changed; all inside becomes true at its end, or nothing."""
+        """A change of the store; all of it takes effect at the end of the block, or nothing."""
         change: Change | None = None
         try:
             with self.ledger.writing():
-                moment = self._load()
-                drop_others(self.folder, int(moment.state["generation"]))  # of a killed process
-                change = Change(self, moment)
+                snapshot = self._load()
+                drop_others(self.folder, int(snapshot.state["generation"]))  # of a killed process
+                change = Change(self.folder, self.ledger, snapshot)
                 yield change
             self._clear()
         except BaseException as error:
@@ -153,36 +153,34 @@ class Store:
             raise
 
     def _settle(self, change: "Change", error: BaseException) -> None:
-        """Clear up after an error; raise if the change is done all the same, or nobody knows."""
+        """Clean up after an error; raise if the change took effect all the same, or may have."""
         trouble = f"{type(error).__name__}: {error}"
         try:
-            with self.ledger.reading() as ledger:
-                entries = ledger.entries()
+            log = self.read_log()
         except PiluError as unreadable:
             raise StoreDamaged(
                 f"whether the change was done is not known: {unreadable} Before that came {trouble}"
             ) from None
-        # Whether the error came before or after the turn, the log knows.
-        noted = change.noted
-        if noted is not None and entries[noted.place : noted.place + 1] == [noted]:
+        # The log knows whether the error came before or after the commit.
+        if change.entry is not None and log.has(change.entry):
             raise DoneWithTrouble(
                 f"the change is done, but then came {trouble}. Files of the store before it may be "
                 f"left in {self.folder}; the next command removes them."
             ) from None
-        with contextlib.suppress(PiluError, OSError):  # else whoever is at work does
+        with contextlib.suppress(PiluError, OSError):  # another process at work will do it
             self._clear(patience=0.0)
 
     def _clear(self, *, patience: float | None = None) -> tuple[int, list[int]]:
-        """Remove generations that the ledger does not speak of; the one it does, and the others."""
-        with self.ledger.writing(patience=patience) as ledger:  # nobody turns it meanwhile
+        """Remove old generations; the number of the current one, and of those removed."""
+        with self.ledger.writing(patience=patience) as ledger:  # no other process replaces it
             generation = int(ledger.state["generation"])
             return generation, drop_others(self.folder, generation)
 
     def _recover(self) -> None:
-        """Clear up what a process that was killed has left, unless one is at work right now."""
+        """Remove what a killed process left, unless another process is at work right now."""
         try:
             generation, dropped = self._clear(patience=0.0)
-        except (PiluError, OSError):  # somebody is at work, or the folder is read-only
+        except (PiluError, OSError):  # another process is at work, or the folder is read-only
             return
         if any(other > generation for other in dropped):
             self.recovered = "a change was interrupted: the store is as before it."
@@ -191,75 +189,79 @@ class Store:
 
     def _checked_state(self) -> dict[str, Any]:
         state = self.ledger.state
-        if state.get("format") != _FORMAT:
-            raise StoreDamaged(f"{self.folder} was written by another version of pilu.")
+        if state.get("format") not in _READABLE:
+            raise StoreDamaged(
+                f"{self.folder} must be of the format {' or '.join(_READABLE)}, got "
+                f"{state.get('format')!r}. Open it with the version of pilu that wrote it."
+            )
         if state.get("key_check") != _key_check(self.key):
             raise StoreDamaged(
                 f"{self.folder / 'key'} is not the key of this store. Restore it from a backup."
             )
         return state
 
-    def _load(self) -> Moment:
-        state = self._checked_state()
+    def _load(self) -> Snapshot:
+        state, log = self._checked_state(), self.ledger.log
         arrays = read_arrays(self.folder, state["generation"], state["arrays"])
         names = {
             name.removeprefix(_NAMES): array
             for name, array in arrays.items()
             if name.startswith(_NAMES)
         }
-        entries = tuple(self.ledger.entries())
-        latest = latest_certificate(entries)
+        latest = log.latest_certificate
         issued = None if latest is None else latest.sha256
-        model = restored(state["model"], arrays, self.key, latest=issued)
-        return Moment(state, model, Names(names), entries, self.ledger.head)
-
-    def _turn_to(self, moment: Moment, entry: Mapping[str, Any]) -> tuple[Moment, Entry]:
-        """Write the next generation, and let the ledger speak of it."""
-        model, generation = moment.model, moment.state["generation"] + 1
-        names = ((_NAMES + kind, hashes) for kind, hashes in moment.names.hashes.items())
-        changed = {
-            "generation": generation,
-            "arrays": write_arrays(self.folder, generation, chain(names, arrays_of(model))),
-            "model": record_of(model),
-            # The hash of a state stays in the log for ever; nobody can try a guess on it.
-            "nonce": secrets.token_hex(16),
-        }
-        state = {**moment.state, **changed}
-        noted = self.ledger.turn_to(state, {**entry, "store": state["store"], "time": now()})
-        return Moment(state, moment.model, moment.names, (*moment.entries, noted)), noted
+        model = restore_model(state["model"], arrays, self.key, latest=issued)
+        return Snapshot(state, model, Names(names), log)
 
 
 class Change:
-    """A change that is being made: see `Store.changing`."""
+    """A change of a store in progress: see `Store.changing`."""
 
-    def __init__(self, store: Store, moment: Moment) -> None:
-        self._store, self.moment = store, moment
-        self.noted: Entry | None = None  # the last entry
+    def __init__(self, folder: Path, ledger: Ledger, snapshot: Snapshot) -> None:
+        self._folder, self._ledger, self.snapshot = folder, ledger, snapshot
+        self.entry: Entry | None = None  # the last one that was appended
 
-    def turn_to(self, model: Model, names: Names, entry: Mapping[str, Any]) -> Entry:
-        """Let the store hold another model."""
-        moment = Moment(self.moment.state, model, names, self.moment.entries)
-        self.moment, self.noted = self._store._turn_to(moment, entry)
-        return self.noted
+    def save(
+        self, model: Model, names: Names, entry: Mapping[str, Any], **settings: Any
+    ) -> Snapshot:
+        """Replace the model, and some settings of the state, and log it."""
+        generation = self.snapshot.state["generation"] + 1
+        hashes = ((_NAMES + kind, array) for kind, array in names.hashes.items())
+        state = {
+            **self.snapshot.state,
+            **settings,
+            "format": FORMAT,
+            "generation": generation,
+            "arrays": write_arrays(self._folder, generation, chain(hashes, arrays_of(model))),
+            "model": record_of(model),
+            # The hash of a state stays in the log: the nonce keeps guesses from being tried on it.
+            "nonce": secrets.token_hex(16),
+        }
+        self.snapshot = replace(self.snapshot, state=state, model=model, names=names)
+        return self._append(entry, state)
 
-    def note(self, entry: Mapping[str, Any]) -> Entry:
-        """An entry that leaves the model as it is."""
-        told = {**entry, "store": self.moment.state["store"], "time": now()}
-        self.noted = self._store.ledger.append(told)
-        return self.noted
+    def note(self, entry: Mapping[str, Any]) -> Snapshot:
+        """Log something that leaves the model as it is."""
+        return self._append(entry, None)
+
+    def _append(self, entry: Mapping[str, Any], state: Mapping[str, Any] | None) -> Snapshot:
+        stamped = {**entry, "store": self.snapshot.state["store"], "time": now()}
+        self.entry = self._ledger.append(stamped, state)
+        self.snapshot = replace(self.snapshot, log=self._ledger.log)
+        return self.snapshot
 
 
 def check_is_free(folder: Path) -> None:
-    """Refuse to make a store where something is."""
+    """Refuse to make a store in a folder that is not empty."""
     if not folder.name:
-        raise ValueError(f"the store must have a name of its own, got {folder}.")
+        raise WrongInput(f"the store must have a name of its own, got {folder}.")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ValueError(f"{folder} must be a new or empty folder: it is in use already.")
+        raise WrongInput(f"{folder} must be a new or empty folder: it is in use already.")
 
 
 @contextlib.contextmanager
 def _building(folder: Path) -> Iterator[Path]:
-    """A folder beside the final one, renamed to it at the end; a killed one is replaced."""
+    """A folder beside the final one, renamed to it at the end; a leftover one is emptied first."""
     part = folder.with_name(f".{folder.name}.part")
     part.mkdir(mode=0o700, exist_ok=True)
     handle = os.open(part, os.O_RDONLY)
@@ -294,5 +296,5 @@ def _key_check(key: bytes) -> str:
 
 
 def now() -> str:
-    """The time, as it stands in the log."""
+    """The time, as the log writes it."""
     return datetime.now(UTC).isoformat(timespec="seconds")

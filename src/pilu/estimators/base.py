@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,6 +64,8 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     batch_size: int | None
     fit_intercept: bool
     random_state: int | None
+
+    learns_from_sums: ClassVar[bool] = False  # whether one pass over the rows is enough
 
     fitted_: Fitted
     targets_: NumericTargets | ClassTargets  # how y becomes numbers

@@ -64,7 +64,7 @@ class LangevinRegressor(RegressorMixin, LangevinEstimator):  # type: ignore[misc
 class LangevinClassifier(ClassifierMixin, LangevinEstimator):  # type: ignore[misc]
     """Classes: a column of scores for each, or one signed column for two of them."""
 
-    _signed: ClassVar[bool] = False
+    signed: ClassVar[bool] = False  # two classes as one column, -1 and +1
 
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         X, y = validate_data(self, X, y, dtype="numeric")
@@ -78,7 +78,7 @@ class LangevinClassifier(ClassifierMixin, LangevinEstimator):  # type: ignore[mi
                 f"y must hold labels of one type, got {' and '.join(kinds)}. Write all of them as "
                 "text, or as whole numbers."
             ) from None
-        self.targets_ = read_classes(classes, signed=self._signed)
+        self.targets_ = read_classes(classes, signed=self.signed)
         return X, self.targets_.encode(y, strict=False)
 
     def read_rows(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:

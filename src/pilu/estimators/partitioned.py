@@ -10,12 +10,12 @@ from joblib import parallel_config
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from pilu._checks import check_scale
 from pilu._extras import need
 from pilu.certify.accountant import Accountant, Law, Target
 from pilu.chains.request import Request
+from pilu.data.graphs import delayed
 from pilu.data.partitions import PartitionedRows, Partitions, Reading, is_dask, taken
-from pilu.data.rows import RowSource, digests_of
+from pilu.data.rows import RowSource, compare_digests, digests_of
 from pilu.data.targets import ClassTargets
 from pilu.data.values import index_of
 from pilu.estimators.requests import RowBook
@@ -23,7 +23,7 @@ from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectrum import check_room
 
 __all__ = [
-    "LearnedPartitions",
+    "PartitionedProblem",
     "attached_partitions",
     "is_dask",
     "lazy_quote",
@@ -38,7 +38,7 @@ Named = dict[str, Any]  # sample_ids and subjects
 _COUNTED_FIRST = 1024  # columns: products of so many take longer than reading rows twice
 
 
-class LearnedPartitions(NamedTuple):
+class PartitionedProblem(NamedTuple):
     """What one pass over dask collections gives."""
 
     problem: RidgeProblem
@@ -49,7 +49,7 @@ class LearnedPartitions(NamedTuple):
 
 def learned_partitions(
     model: Any, partitions: Partitions, read_targets: Callable[[Partitions], None], named: Named
-) -> LearnedPartitions:
+) -> PartitionedProblem:
     """The ridge problem of dask collections: one pass over the partitions, where they are.
 
     `model` is a ridge estimator whose `targets_` are set by `read_targets`.
@@ -65,15 +65,15 @@ def learned_partitions(
     sums = _wants_sums(partitions, fit_intercept=fit_intercept)
     read_targets(partitions)
     d, alpha = model.targets_.n_outputs, float(model.alpha)
-    reading = partitions.reading(model.targets_.encode, d)
+    reading = partitions.reading(model.targets_)
     learned = partitions.learn(reading, key, fit_intercept=fit_intercept, sums=sums)
     n = int(learned.sizes.sum())
     if n < 2:
         raise ValueError(f"X must have at least 2 rows, got n_samples={n}.")
-    for name, largest in zip(("X", "y"), learned.largest, strict=True):
-        check_scale(name, largest)
-    rows, live = PartitionedRows(partitions, learned.sizes, reading, n_rows=n), np.ones(n, bool)
-    source = RowSource(rows.X, rows.Y, fit_intercept, live, learned.digests, key)  # type: ignore[arg-type]
+    learned.notes.check_scale()
+    rows, live = PartitionedRows(partitions, learned.sizes, reading), np.ones(n, dtype=bool)
+    digests = learned.notes.digests
+    source = RowSource(rows, partitions.n_features, fit_intercept, live, digests, key)
     if n >= source.n_columns and learned.statistics is not None:
         problem = RidgeProblem.of_statistics(source, alpha, learned.statistics)
     else:
@@ -83,8 +83,8 @@ def learned_partitions(
         named["sample_ids"], indexed = learned.index, True
     counts = None
     if isinstance(model.targets_, ClassTargets):
-        counts = model.targets_.counts(learned.target_sums, n)
-    return LearnedPartitions(problem, RowBook.open(n, key, **named), counts, indexed)
+        counts = model.targets_.counts(learned.notes.target_sums, n)
+    return PartitionedProblem(problem, RowBook.open(n, key, **named), counts, indexed)
 
 
 def _wants_sums(partitions: Partitions, *, fit_intercept: bool) -> bool:
@@ -105,9 +105,9 @@ def attached_partitions(
 
     `ids` are positions by the index of the fit, where rows are known by it.
     """
-    source, encode = model.fitted_.source, model.targets_.encode
+    source = model.fitted_.source
     validate_data(model, partitions.like, reset=False, skip_check_array=True)
-    reading = partitions.reading(encode, model.targets_.n_outputs)
+    reading = partitions.reading(model.targets_)
     (sizes, index), numbers = partitions.rows(), np.flatnonzero(source.live)
     n, n_given = source.n_rows, int(sizes.sum())
     if n_given not in (n, len(numbers)):
@@ -131,15 +131,14 @@ def attached_partitions(
                     "was fitted."
                 )
         names = None  # the frame's own are the same, with their type
-    rows = PartitionedRows(partitions, sizes, reading, n_rows=n, numbers=numbers, names=names)
-    attached: RowSource = source.reading(rows.X, rows.Y)
+    rows = PartitionedRows(partitions, sizes, reading, numbers=numbers, names=names)
+    attached: RowSource = source.reading(rows)
     return attached
 
 
 def partitioned_rows(source: RowSource) -> PartitionedRows | None:
     """The partitions that a source reads from, if it does."""
-    rows = getattr(source.X, "rows", None)
-    return rows if isinstance(rows, PartitionedRows) else None
+    return source.rows if isinstance(source.rows, PartitionedRows) else None
 
 
 def lazy_quote(
@@ -149,7 +148,6 @@ def lazy_quote(
 
     Its index is that of the frame that was fitted, or the rows' numbers: what `unlearn` takes.
     """
-    delayed = need("dask", for_="dask collections", extra="dask").delayed
     frames = need("dask.dataframe", for_="quotes of dask collections", extra="dask")
     pandas = need("pandas", for_="quotes of dask collections", extra="dask")
     # One task for all partitions: the law goes to every worker once.
@@ -161,7 +159,7 @@ def lazy_quote(
         mine = None if names is None else names[named : named + len(left)]
         named += len(left)
         parts.append(
-            delayed(_priced, pure=False)(
+            delayed(_priced)(
                 price, part, len(here), np.flatnonzero(source.live[here]), left,
                 source.digests[left], mine,
             )
@@ -209,7 +207,7 @@ def _priced(
         index = pandas.Index(numbers) if own is None else own[kept]
     if not len(kept):
         return _table([[]] * len(_COLUMNS), index)
-    RowSource.compare(digests, digests_of(features, targets, price.key), numbers)
+    compare_digests(digests, digests_of(features, targets, price.key), numbers)
     ones = np.ones((len(kept), int(price.fit_intercept)))
     request = Request(np.hstack([features, ones]), targets, numbers)
     with parallel_config(n_jobs=1):  # the other cores are with other partitions

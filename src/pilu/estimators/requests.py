@@ -1,6 +1,5 @@
 """Who asks to be forgotten: row numbers, ids and subjects, resolved to fit-time positions."""
 
-import hashlib
 import numbers
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import complaint
+from pilu.data.names import hash_of
 from pilu.exceptions import AlreadyForgotten
 
 __all__ = ["RowBook", "live_rows"]
@@ -100,7 +100,7 @@ class RowBook:
         raise ValueError(f"{kind} must be among those given to fit, got unknown {name!r}.")
 
     def _hash(self, kind: str, name: Hashable) -> bytes:
-        return hashlib.blake2b(f"{kind}:{name!r}".encode(), key=self.key).digest()
+        return hash_of(f"{kind}:{name!r}", self.key)
 
 
 def live_rows(live: Live, rows: Any) -> Rows:

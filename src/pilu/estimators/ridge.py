@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +36,8 @@ _SOLVERS = ("spectral", "gradient")
 
 class RidgeEstimator(LangevinEstimator):
     """Ridge regression: solvers in the eigenbasis, mini-batches, dask collections, plans."""
+
+    learns_from_sums: ClassVar[bool] = True
 
     _ids_are_the_index = False
 

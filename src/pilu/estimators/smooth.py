@@ -114,7 +114,7 @@ class SmoothClassifier(SmoothEstimator, LangevinClassifier):
     says what the parameters mean.
     """
 
-    _signed: ClassVar[bool] = True
+    signed: ClassVar[bool] = True
 
 
 class SmoothRegressor(SmoothEstimator, LangevinRegressor):
@@ -172,7 +172,7 @@ class LangevinLogistic(SmoothEstimator, LangevinClassifier):
     True
     """
 
-    _signed: ClassVar[bool] = True
+    signed: ClassVar[bool] = True
 
     def make_loss(self, n_outputs: int) -> Loss:
         """Logistic for one score, softmax for several."""

@@ -200,13 +200,26 @@ class RidgeProblem:
         # Few rows, or a deletion that cancels the digits of the rest: start from the rows.
         return self.reading(source).recollected()
 
-    def recollected(self) -> "RidgeProblem":
+    def recollected(self, read: ReadShare | None = None) -> "RidgeProblem":
         """The same problem with statistics and eigenbasis summed anew from the rows that are left.
 
         What came from a subtraction is rounded differently from what never had the rows.
         """
-        source = self.source
-        return self.collected(source, self.alpha, self.n_outputs, source.features, self.solver)
+        read = self.source.features if read is None else read
+        return self.collected(self.source, self.alpha, self.n_outputs, read, self.solver)
+
+    def is_consistent(self, tolerance: float) -> bool:
+        """Whether the eigenbasis is that of the statistics."""
+        statistics, spectrum = self.statistics, self.spectrum
+        if statistics is None:
+            return True
+        V, a = spectrum.basis, spectrum.eigenvalues - spectrum.alpha
+        gram, cross = (float(np.linalg.norm(s)) for s in (statistics.gram, statistics.cross))
+        return bool(
+            np.linalg.norm((V * a) @ V.T - statistics.gram) <= tolerance * gram
+            and np.linalg.norm(V.T @ V - np.eye(V.shape[1])) <= tolerance * len(V)
+            and np.linalg.norm(V @ spectrum.cross - statistics.cross) <= tolerance * cross
+        )
 
     def reading(self, source: RowSource) -> "RidgeProblem":
         """The same problem with its rows attached or detached."""

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from deletion.conftest import COLUMNS, N, P
-from pilu.deletion import arrow_tables
-from pilu.deletion import table as table_module
-from pilu.deletion.tables import Columns, open_table
+from data.conftest import COLUMNS, N, P
+from pilu.data import arrow_tables
+from pilu.data import table as table_module
+from pilu.data.tables import Columns, open_table
 from pilu.exceptions import RowsChanged
 
 

@@ -1,6 +1,6 @@
-"""Who is who: names of rows as keyed hashes, one for every fit-time position.
+"""Names of rows as keyed hashes, one for every fit-time position.
 
-Whoever has the key can ask whether a name that he knows is among them, and nobody can read one.
+With the key one can test whether a given name is among them. A name cannot be read back.
 """
 
 import hashlib
@@ -27,11 +27,11 @@ class Names:
 
     @classmethod
     def blank(cls, kinds: Iterable[str], n_rows: int) -> "Names":
-        """Room for the names of n rows."""
+        """Zeros for the names of n rows, to be filled in."""
         return cls({kind: np.zeros((n_rows, _BYTES), dtype=np.uint8) for kind in kinds})
 
-    def twice(self, kind: str) -> int | None:
-        """The place of a row whose name another one has, if there is one."""
+    def first_duplicate(self, kind: str) -> int | None:
+        """The first position whose name another row has too, if there is one."""
         hashes = np.ascontiguousarray(self.hashes[kind])
         halves = np.sort(hashes[:, :8].copy().view(np.uint64)[:, 0])
         if (halves[1:] != halves[:-1]).all():  # nearly always, and numbers sort ten times faster
@@ -49,28 +49,25 @@ class Names:
 
     def by_hash(self, kind: str) -> dict[bytes, list[int]]:
         """All names of rows that are left, with their positions."""
-        found: dict[bytes, list[int]] = {}
+        listed: dict[bytes, list[int]] = {}
         hashes = self.hashes[kind]
         for position in np.flatnonzero(hashes.any(axis=1)).tolist():
-            found.setdefault(hashes[position].tobytes(), []).append(position)
-        return found
+            listed.setdefault(hashes[position].tobytes(), []).append(position)
+        return listed
 
     def without(self, rows: Positions) -> "Names":
         """The names once rows are forgotten."""
-
-        def struck(hashes: Hashes) -> Hashes:
-            left = hashes.copy()
-            left[rows] = 0
-            return left
-
-        return Names({kind: struck(hashes) for kind, hashes in self.hashes.items()})
+        left = {kind: hashes.copy() for kind, hashes in self.hashes.items()}
+        for hashes in left.values():
+            hashes[rows] = 0
+        return Names(left)
 
 
 def hashes_of(names: Sequence[Any], key: bytes) -> Hashes:
-    """Keyed hashes of names, by their text: a command line knows no other."""
+    """Keyed hashes of names, by their text: a command line has nothing else."""
     begun, raw = hashlib.blake2b(key=key, digest_size=_BYTES), bytearray()
     for name in names:
-        digest = begun.copy()  # the key is taken in once for all of them
+        digest = begun.copy()  # the key is hashed once for all of them
         digest.update(str(name).encode())
         raw += digest.digest()
     return np.frombuffer(raw, dtype=np.uint8).reshape(len(names), _BYTES)

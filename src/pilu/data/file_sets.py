@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.deletion.table import Batch, Part, Table
+from pilu.data.table import EVERYTHING, Part, Scan, Table, TableBatch
 
 __all__ = ["FileSet", "files_of", "is_among", "is_pattern", "is_there", "root_of"]
 
@@ -19,22 +19,22 @@ Positions = NDArray[np.intp]
 
 
 def is_pattern(path: Path) -> bool:
-    """Whether a path stands for several files; a file of that very name stands for itself."""
+    """Whether a path means several files; an existing file of that name means itself."""
     return glob.has_magic(str(path)) and not path.exists()
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that a pattern stands for, by name; a path without one stands for itself."""
+    """The files that match a pattern, by name; a path that is no pattern is itself the file."""
     if not is_pattern(path):
         return [path]
-    found = sorted(Path(name) for name in glob.glob(str(path)))
-    if not found:
+    files = sorted(Path(name) for name in glob.glob(str(path)))
+    if not files:
         raise ValueError(f"table must be one or more files, got {path}, which matches none.")
-    return found
+    return files
 
 
 def root_of(path: Path) -> Path:
-    """The folder that a pattern's files are in, or in folders of which they are."""
+    """The innermost folder that holds all files of a pattern, whatever they are."""
     fixed = itertools.takewhile(lambda part: not glob.has_magic(part), path.parent.parts)
     return Path(*fixed)
 
@@ -61,8 +61,7 @@ class FileSet(Table):
 
     def __init__(self, path: Path, open_one: Callable[[Path], Table]) -> None:
         self.path = path
-        self.files = files_of(path)
-        self._tables: Sequence[Table] = [open_one(file) for file in self.files]
+        self._tables: Sequence[Table] = [open_one(file) for file in files_of(path)]
         self.features = self._tables[0].features
         for table in self._tables[1:]:
             if table.features != self.features:
@@ -80,37 +79,22 @@ class FileSet(Table):
         """Rows in all files."""
         return int(self._ends[-1])
 
-    def promises(self, most_bytes: int | None = None) -> Iterator[Callable[[], Batch]]:
+    def promises(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
         """All rows in order."""
         for table, first in self._with_starts():
-            for promise in table.promises(most_bytes):
+            for promise in table.promises(scan):
                 yield partial(_moved, promise, first)
 
     def parts(self) -> list[Part]:
         """The parts of all files."""
-        return [
-            part._replace(first=part.first + first)
-            for table, first in self._with_starts()
-            for part in table.parts()
-        ]
-
-    def targets(self) -> Iterator[NDArray[Any]]:
-        """The target columns of all rows, in order."""
-        for table in self._tables:
-            yield from table.targets()
+        return [part for table in self._tables for part in table.parts()]
 
     @property
     def held_bytes(self) -> int:
         """What the files keep in memory."""
         return sum(table.held_bytes for table in self._tables)
 
-    def names(self) -> Iterator[tuple[Positions, Names | None, Names | None]]:
-        """Places, ids and subjects of all rows, without their values."""
-        for table, first in self._with_starts():
-            for places, ids, subjects in table.names():
-                yield places + first, ids, subjects
-
-    def take(self, places: Positions) -> Batch:
+    def take(self, places: Positions) -> TableBatch:
         """The rows at sorted places."""
         if len(places) and places[-1] >= self.n_rows:
             raise ValueError(f"{self.path} has fewer rows than it had: it was changed.")
@@ -118,8 +102,8 @@ class FileSet(Table):
         for (table, first), end in zip(self._with_starts(), self._ends, strict=True):
             here = places[(places >= first) & (places < end)]
             if len(here):
-                parts.append(table.take(here - first)._replace(places=here))
-        return Batch(
+                parts.append(table.take(here - first))
+        return TableBatch(
             places,
             np.vstack([part.X for part in parts]),
             np.concatenate([part.y for part in parts]),
@@ -128,11 +112,10 @@ class FileSet(Table):
         )
 
     def _with_starts(self) -> Iterator[tuple[Table, int]]:
-        starts = [0, *self._ends[:-1].tolist()]
-        yield from zip(self._tables, starts, strict=True)
+        yield from zip(self._tables, [0, *self._ends[:-1].tolist()], strict=True)
 
 
-def _moved(promise: Callable[[], Batch], first: int) -> Batch:
+def _moved(promise: Callable[[], TableBatch], first: int) -> TableBatch:
     batch = promise()
     return batch._replace(places=batch.places + first)
 

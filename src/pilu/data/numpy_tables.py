@@ -1,0 +1,154 @@
+"""Arrays as tables: .npz and .npy, never unpickled."""
+
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu._checks import first_line
+from pilu.data.table import (
+    EVERYTHING,
+    Columns,
+    Part,
+    Scan,
+    Table,
+    TableBatch,
+    as_names,
+    check_columns,
+    features_among,
+)
+from pilu.data.values import as_floats
+
+__all__ = ["ArchiveTable", "MatrixTable"]
+
+Names = list[Any]
+Positions = NDArray[np.intp]
+
+
+class _ArrayTable(Table):
+    """Arrays, mapped into memory where they can be; `chosen` columns of X are the features."""
+
+    def __init__(
+        self,
+        path: Path,
+        columns: Columns,
+        X: NDArray[Any],
+        others: dict[str, NDArray[Any]],
+        features: tuple[str, ...],
+        chosen: list[int] | slice,
+    ) -> None:
+        self.path, self._columns, self.features = path, columns, features
+        self._X, self._chosen = X, chosen
+        if X.ndim != 2 or X.dtype.kind not in "iufb":
+            raise ValueError(
+                f"{path}: features must be a matrix of numbers, got {X.dtype} of shape {X.shape}."
+            )
+        y = [others[name] for name in columns.target]
+        for name, array in others.items():
+            if len(array) != len(X):
+                raise ValueError(f"{path}: {name} must have {len(X)} rows, got {len(array)}.")
+        if not features:
+            raise ValueError(f"{path} must have a column besides target, id and subject, got none.")
+        self._y = np.column_stack(y) if len(y) > 1 else [*y, np.empty((len(X), 0))][0]
+        self._names = [
+            None if name is None else others[name] for name in (columns.id, columns.subject)
+        ]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in the file."""
+        return len(self._X)
+
+    def promises(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
+        """All rows in order; an array has no row groups."""
+        size = scan.batch_rows(len(self.features))
+        for first in range(0, self.n_rows, size):
+            places = np.arange(first, min(first + size, self.n_rows))
+            yield partial(self._batch, places, scan)
+
+    def take(self, places: Positions) -> TableBatch:
+        """The rows at sorted places."""
+        if len(places) and places[-1] >= self.n_rows:
+            raise ValueError(f"{self.path} has fewer rows than it had: it was changed.")
+        return self._batch(places, EVERYTHING)
+
+    def parts(self) -> list[Part]:
+        """The file."""
+        columns = replace(self._columns, features=self.features)  # a worker must find the same
+        return [Part(self.path, columns, None, self.n_rows)]
+
+    def _batch(self, places: Positions, scan: Scan) -> TableBatch:
+        X, y = np.empty((len(places), 0)), np.empty((len(places), 0))
+        if scan.features:
+            X = as_floats(f"{self.path}: features", self._X[places][:, self._chosen])
+        if scan.targets:
+            y = np.asarray(self._y[places])
+        for name, values in (("features", X), ("target", y)):
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                at = int(np.argwhere(~np.isfinite(values))[0][0])
+                raise ValueError(
+                    f"{self.path}: {name} must be finite, got another value in row "
+                    f"{int(places[at])}. Drop or impute such rows."
+                )
+        ids, subjects = (
+            as_names(f"{self.path}: {kind}", array[places].tolist())
+            if array is not None and scan.names
+            else None
+            for kind, array in zip(("id", "subject"), self._names, strict=True)
+        )
+        return TableBatch(places, X, y, ids, subjects)
+
+
+class ArchiveTable(_ArrayTable):
+    """An .npz: the features are the array X, the others go by the names of the columns.
+
+    Archives cannot be mapped: all of it is read when it is opened.
+    """
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        arrays = _load(path)
+        if "X" not in arrays:
+            raise ValueError(f"{path} must hold an array X, got {', '.join(sorted(arrays))}.")
+        check_columns(path, list(arrays), columns)
+        X, others = arrays["X"], {name: arrays[name] for name in columns.special}
+        features = tuple(f"x{k}" for k in range(X.shape[1] if X.ndim == 2 else 0))
+        super().__init__(path, columns, X, others, features, slice(None))
+        if columns.features is not None and columns.features != features:
+            raise ValueError(
+                f"{path}: X must have {len(columns.features)} columns as in the fit, got "
+                f"{len(features)}."
+            )
+
+    @property
+    def held_bytes(self) -> int:
+        """All arrays."""
+        return int(self._X.nbytes + self._y.nbytes)
+
+
+class MatrixTable(_ArrayTable):
+    """An .npy: a matrix whose columns are called by their numbers."""
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        matrix = _load(path)
+        if matrix.ndim != 2:
+            raise ValueError(f"{path} must hold a matrix, got shape {matrix.shape}.")
+        names = [str(k) for k in range(matrix.shape[1])]
+        if columns.features is not None and len(columns.features) == matrix.shape[1]:
+            names = list(columns.features)  # rows to predict: nothing but the features
+        features = features_among(path, names, columns)
+        others = {name: matrix[:, names.index(name)] for name in columns.special}
+        chosen = [names.index(name) for name in features]
+        super().__init__(path, columns, matrix, others, features, chosen)
+
+
+def _load(path: Path) -> Any:
+    try:
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+        return dict(loaded) if path.suffix.lower() == ".npz" else loaded
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read: {first_line(error)}") from None
