@@ -1,7 +1,6 @@
 """Parquet and CSV by pyarrow (needs the extra ``pilu[desk]``).
 
-Not by `pyarrow.dataset`, whose `take` reads the whole file for one row, and whose scans read ahead
-by several batches of each column.
+Not by `pyarrow.dataset`: its `take` reads the whole file for one row, and its scans are no faster.
 """
 
 from abc import abstractmethod
@@ -111,12 +110,13 @@ class _ArrowTable(Table):
                 return
 
     def _batch(self, record: Any, places: Positions, scan: Scan) -> TableBatch:
+        X = self._matrix(record, places) if scan.features else np.empty((len(places), 0))
+        y = self._targets(record, places, scan)
         ids, subjects = (
             self._named(record, name) if name is not None and scan.names else None
             for name in (self.columns.id, self.columns.subject)
         )
-        X = self._matrix(record, places) if scan.features else np.empty((len(places), 0))
-        return TableBatch(places, X, self._targets(record, places, scan), ids, subjects)
+        return TableBatch(places, X, y, ids, subjects)
 
     def _targets(self, record: Any, places: Positions, scan: Scan) -> NDArray[Any]:
         names = self.columns.target if scan.targets else ()
