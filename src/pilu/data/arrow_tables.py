@@ -34,7 +34,7 @@ __all__ = ["CsvTable", "ParquetTable", "text_of_csv"]
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
-Names = list[Any]
+NameList = list[Any]
 
 _WHOLE_GROUP_BYTES = 256 * 2**20
 _PART_BYTES = 64 * 2**20  # of a table, for one task of a cluster
@@ -164,13 +164,13 @@ class _ArrowTable(Table):
             )
         return values
 
-    def _named(self, record: Any, name: str) -> Names:
+    def _named(self, record: Any, name: str) -> NameList:
         column, types = record.column(name), _arrow().types
         if column.null_count:
             raise ValueError(
                 f"{self.path}: column {name!r} must name every row, got a missing value."
             )
-        values: Names = column.to_pylist()
+        values: NameList = column.to_pylist()
         plain = types.is_integer(column.type) or types.is_string(column.type)
         if plain and "" not in values:  # no need to check them one by one
             return values
