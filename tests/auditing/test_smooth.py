@@ -58,7 +58,7 @@ def test_runs_are_those_of_the_estimator():
     """Means of runs side by side against fits and deletions one by one."""
     model = world("logistic")
     runs = SmoothRuns(model, 7, noise=0.3, n_unlearn_steps=STEPS)
-    rows = model.fitted_.source
+    rows = model.fitted_.source.rows
     X, Y = rows.X, rows.Y[:, 0]
     ones = []
     for seed in range(300):

@@ -1,7 +1,6 @@
 """Parquet and CSV by pyarrow (needs the extra ``pilu[desk]``).
 
-Not by `pyarrow.dataset`, whose `take` reads the whole file for one row, and whose scans read ahead
-by several batches of each column.
+Not by `pyarrow.dataset`: its `take` reads the whole file for one row, and its scans are no faster.
 """
 
 from abc import abstractmethod
@@ -35,7 +34,7 @@ __all__ = ["CsvTable", "ParquetTable", "text_of_csv"]
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
-Names = list[Any]
+NameList = list[Any]
 
 _WHOLE_GROUP_BYTES = 256 * 2**20
 _PART_BYTES = 64 * 2**20  # of a table, for one task of a cluster
@@ -111,12 +110,13 @@ class _ArrowTable(Table):
                 return
 
     def _batch(self, record: Any, places: Positions, scan: Scan) -> TableBatch:
+        X = self._matrix(record, places) if scan.features else np.empty((len(places), 0))
+        y = self._targets(record, places, scan)
         ids, subjects = (
             self._named(record, name) if name is not None and scan.names else None
             for name in (self.columns.id, self.columns.subject)
         )
-        X = self._matrix(record, places) if scan.features else np.empty((len(places), 0))
-        return TableBatch(places, X, self._targets(record, places, scan), ids, subjects)
+        return TableBatch(places, X, y, ids, subjects)
 
     def _targets(self, record: Any, places: Positions, scan: Scan) -> NDArray[Any]:
         names = self.columns.target if scan.targets else ()
@@ -164,13 +164,13 @@ class _ArrowTable(Table):
             )
         return values
 
-    def _named(self, record: Any, name: str) -> Names:
+    def _named(self, record: Any, name: str) -> NameList:
         column, types = record.column(name), _arrow().types
         if column.null_count:
             raise ValueError(
                 f"{self.path}: column {name!r} must name every row, got a missing value."
             )
-        values: Names = column.to_pylist()
+        values: NameList = column.to_pylist()
         plain = types.is_integer(column.type) or types.is_string(column.type)
         if plain and "" not in values:  # no need to check them one by one
             return values

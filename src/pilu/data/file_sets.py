@@ -14,7 +14,7 @@ from pilu.data.table import EVERYTHING, Part, Scan, Table, TableBatch
 
 __all__ = ["FileSet", "files_of", "is_among", "is_pattern", "is_there", "root_of"]
 
-Names = list[Any]
+NameList = list[Any]
 Positions = NDArray[np.intp]
 
 
@@ -120,7 +120,7 @@ def _moved(promise: Callable[[], TableBatch], first: int) -> TableBatch:
     return batch._replace(places=batch.places + first)
 
 
-def _joined(parts: Sequence[Names | None]) -> Names | None:
+def _joined(parts: Sequence[NameList | None]) -> NameList | None:
     if any(part is None for part in parts):
         return None
     return [name for part in parts for name in part or ()]

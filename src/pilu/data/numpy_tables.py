@@ -26,7 +26,7 @@ from pilu.data.values import as_floats
 
 __all__ = ["ArchiveTable", "MatrixTable"]
 
-Names = list[Any]
+NameList = list[Any]
 Positions = NDArray[np.intp]
 
 

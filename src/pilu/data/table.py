@@ -24,7 +24,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
-Names = list[Any]
+NameList = list[Any]
 
 BATCH_BYTES = 32 * 2**20
 
@@ -35,8 +35,8 @@ class TableBatch(NamedTuple):
     places: Positions
     X: Array
     y: NDArray[Any]
-    ids: Names | None
-    subjects: Names | None
+    ids: NameList | None
+    subjects: NameList | None
 
 
 class Scan(NamedTuple):
@@ -129,15 +129,15 @@ class Table(Protocol):
         for batch in self.batches(Scan(features=False, names=False)):
             yield batch.y
 
-    def names(self) -> Iterator[tuple[Positions, Names | None, Names | None]]:
+    def names(self) -> Iterator[tuple[Positions, NameList | None, NameList | None]]:
         """Places, ids and subjects of all rows, in order."""
         for batch in self.batches(Scan(features=False, targets=False)):
             yield batch.places, batch.ids, batch.subjects
 
 
-def as_names(where: str, values: Sequence[Any]) -> Names:
+def as_names(where: str, values: Sequence[Any]) -> NameList:
     """Names as they are typed: text and whole numbers; other types could merge two people."""
-    names: Names = []
+    names: NameList = []
     for value in values:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
