@@ -15,7 +15,7 @@ from partitions.conftest import COLUMNS, N, P
 from partitions.test_dask import QUOTE, SETTINGS, as_arrays, as_frames, statistics
 from pilu import LangevinLogistic, LangevinRidge, LangevinRidgeClassifier
 from pilu.data.statistics import Statistics
-from pilu.estimators import ridge_base
+from pilu.estimators import partitioned
 from pilu.exceptions import RowsChanged
 
 
@@ -395,7 +395,7 @@ def test_more_columns_than_a_machine_could_square(kind, monkeypatch):
     X, y = rng.normal(size=(12, p)), rng.normal(size=12)
     expected = ridge().fit(X, y)
     monkeypatch.setattr(Statistics, "of_rows", None)  # p x p sums are not made
-    monkeypatch.setattr(ridge_base, "check_room", None)
+    monkeypatch.setattr(partitioned, "check_room", None)
     if kind == "arrays":
         given = da.from_array(X, chunks=(5, p)), da.from_array(y, chunks=5)
     else:

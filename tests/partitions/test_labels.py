@@ -193,7 +193,7 @@ def test_the_last_row_of_a_class(rows):
         model.unlearn(200, keep_empty_classes=True, **QUOTE)
         model.unlearn([4, 5], **QUOTE)
     left = [(labels[there.remaining_] == name).sum() for name in "abc"]
-    np.testing.assert_array_equal(there._class_counts, left)
+    np.testing.assert_array_equal(there.fitted_.class_counts, left)
 
 
 def test_counts_of_another_fit_are_forgotten(rows):

@@ -22,6 +22,7 @@ from pilu._checks import check_probability, check_real
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import delta_from_mu
 from pilu.accounting.search import safe_root
+from pilu.exceptions import BeyondPrecision
 
 __all__ = ["Curve", "GaussianCurve", "PrivacyCurve", "closeness"]
 
@@ -78,7 +79,7 @@ def closeness(shift: float, covariance: float, outputs: int, log_tail: float) ->
     """
     size, tail = math.hypot(shift, math.sqrt(outputs / 2) * covariance), abs(log_tail)
     if not max(size, covariance) <= 0.1:
-        raise ArithmeticError(
+        raise BeyondPrecision(
             f"the two laws are known only up to {size:.2g}: too coarse to certify. Use more noise."
         )
     if size == 0.0:

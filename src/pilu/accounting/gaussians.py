@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pilu._checks import as_numbers, check_real, complaint
+from pilu.exceptions import BeyondPrecision
 
 __all__ = ["GaussianPair"]
 
@@ -112,7 +113,7 @@ class GaussianPair:
         variances = 1 + self.excesses
         excesses = -self.excesses / variances
         if not float(np.min(excesses)) > -1:
-            raise ArithmeticError(_TOO_WIDE)
+            raise BeyondPrecision(_TOO_WIDE)
         return self._of_checked(excesses, self.squared_shifts / variances, self.counts)
 
     def without_dust(self) -> "GaussianPair":
@@ -171,7 +172,7 @@ class GaussianPair:
         if self.is_trivial:
             return -math.inf
         if float(np.max(self.excesses)) > _LARGEST_EXCESS:
-            raise ArithmeticError(_TOO_WIDE)
+            raise BeyondPrecision(_TOO_WIDE)
         size = max(float(np.max(np.abs(self.excesses))), float(np.max(self.squared_shifts)))
         if size < _LEAST_SIZE:
             # The saddle would leave the doubles. Less noise multiplies x and a^2 alike and is

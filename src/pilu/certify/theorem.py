@@ -24,6 +24,7 @@ from pilu.certify.checks import TOLERANCE, require, require_close
 from pilu.chains.contraction import ROUNDING
 from pilu.chains.request import Request
 from pilu.chains.sensitivities import Sensitivities
+from pilu.exceptions import WrongInput
 
 __all__ = ["Theorem"]
 
@@ -222,7 +223,7 @@ class Theorem:
         self, law: Law, chain: Sensitivities, request: Request, target: Target
     ) -> float:
         if self.strong_convexity == "alpha" and law.alpha == 0.0:
-            raise ValueError(
+            raise WrongInput(
                 "alpha must be > 0 for Theorem(strong_convexity='alpha'), got alpha=0.0. Use "
                 "Theorem(strong_convexity='retained'), or fit with a positive alpha."
             )

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.data.rows import RowSource
+from pilu.exceptions import WrongInput
 
 __all__ = ["Batch", "BatchedObjective"]
 
@@ -185,7 +186,7 @@ class BatchedObjective:
     def record(self) -> dict[str, Any]:
         """What a store keeps; it takes full batches only."""
         if self.minibatch_size is not None:
-            raise ValueError("batch_size must be None for a store, got mini-batches.")
+            raise WrongInput("batch_size must be None for a store, got mini-batches.")
         return {}
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -34,6 +34,7 @@ from scipy.optimize import brentq
 
 from pilu.chains.rounding import UNIT, StepRounding
 from pilu.chains.schedule import Schedule
+from pilu.exceptions import BeyondPrecision
 
 __all__ = [
     "ROUNDING_LIMIT",
@@ -357,7 +358,7 @@ class Comparison:
     def _with_rounding(self, e: Enclosure, seen: ChainDifference, noise: float) -> Enclosure:
         tau = seen.rounding.covariance_error(noise, seen.n_steps)
         if not tau <= _LARGEST_TAU:
-            raise ArithmeticError(
+            raise BeyondPrecision(
                 f"with noise={noise!r} rounding in {self.law.schedule.n_steps} steps hides the "
                 "difference of the two laws. Use more noise."
             )
@@ -382,7 +383,7 @@ class Comparison:
 
 def _check_rounding(seen: ChainDifference, noise: float) -> None:
     if seen.rounding_errors(noise)[1] > ROUNDING_LIMIT:
-        raise ArithmeticError(
+        raise BeyondPrecision(
             f"with noise={noise!r} the two laws are too narrow to be distinguished from rounding. "
             "Use more noise."
         )
@@ -391,6 +392,6 @@ def _check_rounding(seen: ChainDifference, noise: float) -> None:
 def _check_not_degenerate(excesses: Array, squared_shifts: Array, noise: float) -> None:
     finite = np.isfinite(excesses).all() and np.isfinite(squared_shifts).all()
     if not (finite and float(np.min(excesses)) > -1.0):
-        raise ArithmeticError(
+        raise BeyondPrecision(
             f"with noise={noise!r} one of the two laws is degenerate. Use more noise."
         )

@@ -28,7 +28,7 @@ from pilu.data.table import (
     rows_in_a_batch,
 )
 from pilu.data.values import as_floats
-from pilu.exceptions import RowsChanged
+from pilu.exceptions import RowsChanged, WrongInput
 
 __all__ = ["CsvTable", "ParquetTable", "text_of_csv"]
 
@@ -51,7 +51,7 @@ class _ArrowTable(Table):
         self.path, self.columns = path, columns
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"{path} must name its columns once, got {twice!r} twice.")
+            raise WrongInput(f"{path} must name its columns once, got {twice!r} twice.")
         self.features = features_among(path, names, columns)
 
     @abstractmethod
@@ -82,7 +82,7 @@ class _ArrowTable(Table):
             parts.append(taken if is_table else arrow.Table.from_batches([taken]))
             n_taken += len(here)
         if n_taken != len(places):
-            raise ValueError(f"{self.path} has fewer rows than it had: it was changed.")
+            raise WrongInput(f"{self.path} has fewer rows than it had: it was changed.")
         return self._batch(arrow.concat_tables(parts).combine_chunks(), places, EVERYTHING)
 
     def parts(self) -> list[Part]:
@@ -141,7 +141,7 @@ class _ArrowTable(Table):
         values = self._values(record, name, places)
         if values.dtype.kind not in "iufb":
             wrong = next((v for v in values if not _is_number(v)), values[0])
-            raise ValueError(
+            raise WrongInput(
                 f"{self.path}: column {name!r} must be numeric, got {wrong!r}. Encode it as "
                 f"numbers, or leave the column out: --ignore {name}."
             )
@@ -151,14 +151,14 @@ class _ArrowTable(Table):
         column = record.column(name)
         if column.null_count:
             place = int(places[np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]])
-            raise ValueError(
+            raise WrongInput(
                 f"{self.path}: column {name!r} must have no missing values, got one in row "
                 f"{place}. Drop or impute such rows."
             )
         values: NDArray[Any] = np.asarray(column.to_numpy(zero_copy_only=False))
         if values.dtype.kind == "f" and not np.isfinite(values).all():
             at = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise ValueError(
+            raise WrongInput(
                 f"{self.path}: column {name!r} must be finite, got {values[at]} in row "
                 f"{int(places[at])}. Drop or impute such rows."
             )
@@ -167,7 +167,7 @@ class _ArrowTable(Table):
     def _named(self, record: Any, name: str) -> NameList:
         column, types = record.column(name), _arrow().types
         if column.null_count:
-            raise ValueError(
+            raise WrongInput(
                 f"{self.path}: column {name!r} must name every row, got a missing value."
             )
         values: NameList = column.to_pylist()
@@ -264,7 +264,7 @@ class CsvTable(_ArrowTable):
             with _csv_reader(self.path, include_columns=list(names), column_types=kinds) as reader:
                 yield from reader
         except arrow.ArrowInvalid as error:
-            raise ValueError(
+            raise WrongInput(
                 f"{self.path}: features and target must be numeric, or a class with --classify: "
                 f"{first_line(error)}. Mend the row, or leave the column out by --ignore."
             ) from None
@@ -292,7 +292,7 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (_arrow().ArrowException, OSError) as error:
-        raise ValueError(f"{path} cannot be read: {first_line(error)}") from None
+        raise WrongInput(f"{path} cannot be read: {first_line(error)}") from None
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.data.table import EVERYTHING, Part, Scan, Table, TableBatch
+from pilu.exceptions import WrongInput
 
 __all__ = ["FileSet", "files_of", "is_among", "is_pattern", "is_there", "root_of"]
 
@@ -29,7 +30,7 @@ def files_of(path: Path) -> list[Path]:
         return [path]
     files = sorted(Path(name) for name in glob.glob(str(path)))
     if not files:
-        raise ValueError(f"table must be one or more files, got {path}, which matches none.")
+        raise WrongInput(f"table must be one or more files, got {path}, which matches none.")
     return files
 
 
@@ -65,7 +66,7 @@ class FileSet(Table):
         self.features = self._tables[0].features
         for table in self._tables[1:]:
             if table.features != self.features:
-                raise ValueError(
+                raise WrongInput(
                     f"{table.path} must have the columns of {self._tables[0].path}, in their "
                     "order, got others."
                 )
@@ -97,7 +98,7 @@ class FileSet(Table):
     def take(self, places: Positions) -> TableBatch:
         """The rows at sorted places."""
         if len(places) and places[-1] >= self.n_rows:
-            raise ValueError(f"{self.path} has fewer rows than it had: it was changed.")
+            raise WrongInput(f"{self.path} has fewer rows than it had: it was changed.")
         parts = []
         for (table, first), end in zip(self._with_starts(), self._ends, strict=True):
             here = places[(places >= first) & (places < end)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from pilu._checks import first_line
 from pilu._extras import need
-from pilu.exceptions import ClusterLost
+from pilu.exceptions import ClusterLost, WrongInput
 
 __all__ = [
     "check_collection",
@@ -93,7 +93,7 @@ def check_collection(name: str, value: Any) -> None:
     """Refuse a collection without partitions along the rows."""
     kind = type(value)  # a Delayed claims to have every attribute
     if not (hasattr(kind, "ndim") and hasattr(kind, "to_delayed")):
-        raise ValueError(
+        raise WrongInput(
             f"{name} must be a dask array or dataframe, got a dask {kind.__name__}. "
             "dask.array.from_delayed makes one of a Delayed, to_dataframe of a Bag."
         )
@@ -103,12 +103,12 @@ def width_of(name: str, collection: Any) -> int:
     """Columns of a matrix or dataframe, at least one."""
     width = collection.shape[1]
     if width != width:
-        raise ValueError(
+        raise WrongInput(
             f"{name} must have a known number of columns, got nan. "
             f"Call {name}.compute_chunk_sizes() first."
         )
     if width < 1:
-        raise ValueError(f"{name} must have at least 1 column, got 0.")
+        raise WrongInput(f"{name} must have at least 1 column, got 0.")
     return int(width)
 
 
@@ -116,7 +116,7 @@ def side_by_side(given: dict[str, Any]) -> list[Any]:
     """Delayed tuples of partitions; what the collections share is read once."""
     for name, collection in given.items():
         if (here := _n_partitions(given["X"])) != (there := _n_partitions(collection)):
-            raise ValueError(
+            raise WrongInput(
                 f"X and {name} must have the same partitions, got {here} and {there}. "
                 f"Take both from one frame, or rechunk {name} as X."
             )

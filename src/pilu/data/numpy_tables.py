@@ -23,6 +23,7 @@ from pilu.data.table import (
     features_among,
 )
 from pilu.data.values import as_floats
+from pilu.exceptions import WrongInput
 
 __all__ = ["ArchiveTable", "MatrixTable"]
 
@@ -45,15 +46,15 @@ class _ArrayTable(Table):
         self.path, self._columns, self.features = path, columns, features
         self._X, self._chosen = X, chosen
         if X.ndim != 2 or X.dtype.kind not in "iufb":
-            raise ValueError(
+            raise WrongInput(
                 f"{path}: features must be a matrix of numbers, got {X.dtype} of shape {X.shape}."
             )
         y = [others[name] for name in columns.target]
         for name, array in others.items():
             if len(array) != len(X):
-                raise ValueError(f"{path}: {name} must have {len(X)} rows, got {len(array)}.")
+                raise WrongInput(f"{path}: {name} must have {len(X)} rows, got {len(array)}.")
         if not features:
-            raise ValueError(f"{path} must have a column besides target, id and subject, got none.")
+            raise WrongInput(f"{path} must have a column besides target, id and subject, got none.")
         self._y = np.column_stack(y) if len(y) > 1 else [*y, np.empty((len(X), 0))][0]
         self._names = [
             None if name is None else others[name] for name in (columns.id, columns.subject)
@@ -74,7 +75,7 @@ class _ArrayTable(Table):
     def take(self, places: Positions) -> TableBatch:
         """The rows at sorted places."""
         if len(places) and places[-1] >= self.n_rows:
-            raise ValueError(f"{self.path} has fewer rows than it had: it was changed.")
+            raise WrongInput(f"{self.path} has fewer rows than it had: it was changed.")
         return self._batch(places, EVERYTHING)
 
     def parts(self) -> list[Part]:
@@ -91,7 +92,7 @@ class _ArrayTable(Table):
         for name, values in (("features", X), ("target", y)):
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 at = int(np.argwhere(~np.isfinite(values))[0][0])
-                raise ValueError(
+                raise WrongInput(
                     f"{self.path}: {name} must be finite, got another value in row "
                     f"{int(places[at])}. Drop or impute such rows."
                 )
@@ -113,13 +114,13 @@ class ArchiveTable(_ArrayTable):
     def __init__(self, path: Path, columns: Columns) -> None:
         arrays = _load(path)
         if "X" not in arrays:
-            raise ValueError(f"{path} must hold an array X, got {', '.join(sorted(arrays))}.")
+            raise WrongInput(f"{path} must hold an array X, got {', '.join(sorted(arrays))}.")
         check_columns(path, list(arrays), columns)
         X, others = arrays["X"], {name: arrays[name] for name in columns.special}
         features = tuple(f"x{k}" for k in range(X.shape[1] if X.ndim == 2 else 0))
         super().__init__(path, columns, X, others, features, slice(None))
         if columns.features is not None and columns.features != features:
-            raise ValueError(
+            raise WrongInput(
                 f"{path}: X must have {len(columns.features)} columns as in the fit, got "
                 f"{len(features)}."
             )
@@ -136,7 +137,7 @@ class MatrixTable(_ArrayTable):
     def __init__(self, path: Path, columns: Columns) -> None:
         matrix = _load(path)
         if matrix.ndim != 2:
-            raise ValueError(f"{path} must hold a matrix, got shape {matrix.shape}.")
+            raise WrongInput(f"{path} must hold a matrix, got shape {matrix.shape}.")
         names = [str(k) for k in range(matrix.shape[1])]
         if columns.features is not None and len(columns.features) == matrix.shape[1]:
             names = list(columns.features)  # rows to predict: nothing but the features
@@ -151,4 +152,4 @@ def _load(path: Path) -> Any:
         loaded = np.load(path, mmap_mode="r", allow_pickle=False)
         return dict(loaded) if path.suffix.lower() == ".npz" else loaded
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read: {first_line(error)}") from None
+        raise WrongInput(f"{path} cannot be read: {first_line(error)}") from None

@@ -35,7 +35,7 @@ from pilu.data.values import (
     numbers_of,
     picked,
 )
-from pilu.exceptions import RowsChanged
+from pilu.exceptions import RowsChanged, WrongInput
 
 __all__ = ["LearnedPartitions", "PartitionedRows", "Partitions", "Reading", "is_dask", "taken"]
 
@@ -77,7 +77,7 @@ class Reading:
         Y = self.targets.encode(aligned("y", y, self.target_columns))
         for name, values, width in (("X", X, self.n_features), ("y", Y, n_outputs)):
             if values.ndim != 2 or values.shape[1] != width:
-                raise ValueError(
+                raise WrongInput(
                     f"{name} must have {width} column(s) in every partition, as it declares, got "
                     f"an array of shape {values.shape}. Give map_blocks or from_delayed the shape "
                     "that comes out."
@@ -102,7 +102,7 @@ class Partitions:
     def of(cls, X: Any, y: Any, **beside: Any) -> "Partitions":
         """Collections with the same rows in the same partitions."""
         if not (is_dask(X) and is_dask(y)):
-            raise ValueError(
+            raise WrongInput(
                 "X and y must both be dask collections, got one of them. dask.array.from_array and "
                 "dask.dataframe.from_pandas make one of what is in memory."
             )
@@ -110,12 +110,12 @@ class Partitions:
         for name, collection in given.items():
             check_collection(name, collection)
         if X.ndim != 2:
-            raise ValueError(f"X must have two dimensions, got {X.ndim}.")
+            raise WrongInput(f"X must have two dimensions, got {X.ndim}.")
         if y.ndim not in (1, 2):
-            raise ValueError(f"y must have one or two dimensions, got {y.ndim}.")
+            raise WrongInput(f"y must have one or two dimensions, got {y.ndim}.")
         for name, collection in beside.items():
             if collection.ndim != 1:
-                raise ValueError(
+                raise WrongInput(
                     f"{name} must have one dimension, got {collection.ndim}. Take a column, as in "
                     "frame['who']."
                 )

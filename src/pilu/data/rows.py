@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.exceptions import RowsChanged, RowsNotAttached
+from pilu.exceptions import RowsChanged, RowsNotAttached, WrongInput
 
 __all__ = ["ArrayRows", "RowSource", "Rows", "compare_digests", "digests_of"]
 
@@ -195,13 +195,13 @@ class RowSource:
         """
         n_live = int(self.live.sum())
         if len(X) != len(Y):
-            raise ValueError(f"X and y must have as many rows, got {len(X)} and {len(Y)}.")
+            raise WrongInput(f"X and y must have as many rows, got {len(X)} and {len(Y)}.")
         if len(X) == self.n_rows:
             source = self.reading(ArrayRows(X, Y))
         elif len(X) == n_live:
             source = self.reading(ArrayRows(X, Y, np.cumsum(self.live) - 1))
         else:
-            raise ValueError(
+            raise WrongInput(
                 f"X must have all {self.n_rows} rows of the fit or the {n_live} not forgotten, in "
                 f"their order, got {len(X)} rows."
             )

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.exceptions import WrongInput
+
 __all__ = [
     "BATCH_BYTES",
     "EVERYTHING",
@@ -142,7 +144,7 @@ def as_names(where: str, values: Sequence[Any]) -> NameList:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, str | int) or value == "":
-            raise ValueError(
+            raise WrongInput(
                 f"{where} must name every row by text or a whole number, got {value!r}."
             )
         names.append(value)
@@ -159,9 +161,9 @@ def check_columns(path: Path, names: Sequence[str], columns: Columns) -> None:
     for name in (*columns.special, *columns.ignored):
         if name not in names:
             shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-            raise ValueError(f"{path} must have a column {name!r}, got {shown}.")
+            raise WrongInput(f"{path} must have a column {name!r}, got {shown}.")
     if len(set(columns.special)) != len(columns.special):
-        raise ValueError("target, id and subject must be different columns.")
+        raise WrongInput("target, id and subject must be different columns.")
 
 
 def features_among(path: Path, names: Sequence[str], columns: Columns) -> tuple[str, ...]:
@@ -170,8 +172,8 @@ def features_among(path: Path, names: Sequence[str], columns: Columns) -> tuple[
     others = tuple(n for n in names if n not in (*columns.special, *columns.ignored))
     missing = set(columns.features or ()) - set(others)
     if missing:
-        raise ValueError(f"{path} must have a column {min(missing)!r}, got none of that name.")
+        raise WrongInput(f"{path} must have a column {min(missing)!r}, got none of that name.")
     features = others if columns.features is None else columns.features
     if not features:
-        raise ValueError(f"{path} must have a column besides target, id and subject, got none.")
+        raise WrongInput(f"{path} must have a column besides target, id and subject, got none.")
     return features

@@ -20,7 +20,7 @@ from pilu.data.statistics import ReadShare, Statistics
 from pilu.data.table import BATCH_BYTES, Part, Scan, Table, TableBatch
 from pilu.data.tables import encoded_targets, open_part
 from pilu.data.targets import ClassTargets, NumericTargets
-from pilu.exceptions import RowsChanged
+from pilu.exceptions import RowsChanged, WrongInput
 
 __all__ = ["TablePass", "batch_bytes_within"]
 
@@ -136,7 +136,7 @@ def batch_bytes_within(memory: int | None, n_rows: int, p: int, held: int = 0) -
     fixed = held + _PROCESS_BYTES + n_rows * _ROW_BYTES + 8 * p * p * (_THREADS + 5)
     least = fixed + _THREADS * _FORMS * _LEAST_BATCH
     if memory < least:
-        raise ValueError(
+        raise WrongInput(
             f"memory must be at least {-(-least // 10**6):,} MB for {n_rows:,} rows of {p:,} "
             f"columns, got {memory // 10**6:,} MB. A cluster (--scheduler) shares the work, not "
             "the p x p numbers."

@@ -10,7 +10,7 @@ from pilu.data.rows import Rows
 from pilu.data.table import Table
 from pilu.data.tables import encoded_targets
 from pilu.data.targets import ClassTargets, NumericTargets
-from pilu.exceptions import RowsChanged
+from pilu.exceptions import RowsChanged, WrongInput
 
 __all__ = ["TableRows"]
 
@@ -52,7 +52,7 @@ class TableRows(Rows):
         elif table.n_rows == n_left:  # forgotten rows were deleted from it
             self._expected = np.cumsum(live) - 1
         elif ids is None:
-            raise ValueError(
+            raise WrongInput(
                 f"{table.path} must have the {n_rows} rows of the fit, or the {n_left} that are "
                 f"left, in their order, got {table.n_rows}. With an id column rows may be missing."
             )
@@ -107,6 +107,6 @@ class TableRows(Rows):
                 if position is None:  # a new row
                     continue
                 if places[position] >= 0:
-                    raise ValueError(f"{self._table.path}: ids must be unique, got {name!r} twice.")
+                    raise WrongInput(f"{self._table.path}: ids must be unique, got {name!r} twice.")
                 places[position] = place
         return places

@@ -16,6 +16,7 @@ from pilu.data.file_sets import FileSet, is_pattern
 from pilu.data.numpy_tables import ArchiveTable, MatrixTable
 from pilu.data.table import Columns, Part, Scan, Table, TableBatch
 from pilu.data.targets import ClassTargets, NumericTargets
+from pilu.exceptions import WrongInput
 
 __all__ = [
     "Columns",
@@ -52,7 +53,7 @@ def open_table(path: str | Path, columns: Columns) -> Table:
 def _open_file(path: Path, columns: Columns) -> Table:
     """The table in one file; brackets and stars are letters of its name."""
     if not path.is_file():
-        raise ValueError(f"table must be a file, got {path}. Check the path.")
+        raise WrongInput(f"table must be a file, got {path}. Check the path.")
     if path.suffix.lower() not in _FORMATS:
         raise complaint("table", f"one of {', '.join(_FORMATS)} by its ending", path.name)
     return _FORMATS[path.suffix.lower()](path, columns)
@@ -73,7 +74,7 @@ def feature_batches(path: str | Path, features: Sequence[str]) -> Iterator[Array
 def encoded_targets(path: Path, y: NDArray[Any], targets: NumericTargets | ClassTargets) -> Array:
     """Targets as they are in a table, as numbers, n x d."""
     if isinstance(targets, NumericTargets) and y.dtype.kind not in "iufb":
-        raise ValueError(
+        raise WrongInput(
             f"{path}: the target must be numeric, got {y[:1].tolist()[0]!r}. For classes pass "
             "--classify or --loss logistic."
         )
@@ -85,35 +86,35 @@ def sorted_classes(path: Path, columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
     labels: set[Any] = set()
     for y in columns:
         if y.ndim > 1:
-            raise ValueError(f"{path}: a class must be in one column, got several targets.")
+            raise WrongInput(f"{path}: a class must be in one column, got several targets.")
         if y.dtype.kind in "mM":
-            raise ValueError(
+            raise WrongInput(
                 f"{path}: classes must be text or whole numbers, got {y.dtype}. Write dates as "
                 "text."
             )
         labels |= set(y.tolist())
         if "" in labels:
-            raise ValueError(
+            raise WrongInput(
                 f"{path}: every row must have a class, got an empty one. Drop such rows, or name "
                 "what is missing."
             )
         if len(labels) > _MOST_CLASSES:
-            raise ValueError(
+            raise WrongInput(
                 f"{path}: the target must have at most {_MOST_CLASSES} classes, got more. For "
                 "numbers leave out --classify."
             )
     texts = [label for label in labels if isinstance(label, str)]
     others = [label for label in labels if not (isinstance(label, str) or _is_whole(label))]
     if others or 0 < len(texts) < len(labels):
-        raise ValueError(
+        raise WrongInput(
             f"{path}: classes must be text or whole numbers, all of one kind, got "
             f"{(others or texts)[0]!r}."
         )
     if len(labels) < 2:
-        raise ValueError(f"{path}: the target must have at least 2 classes, got {labels}.")
+        raise WrongInput(f"{path}: the target must have at least 2 classes, got {labels}.")
     classes = np.array(sorted(labels))
     if len(np.unique(classes)) < len(labels):  # as numbers, or as text that ends in NUL
-        raise ValueError(
+        raise WrongInput(
             f"{path}: classes must differ as numbers or text of one kind, got two of "
             f"{len(labels)} that do not. Write them as text."
         )

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.data.values import labels_of, numbers_of
+from pilu.exceptions import WrongInput
 
 __all__ = ["ClassTargets", "NumericTargets"]
 
@@ -74,7 +75,7 @@ class ClassTargets:
         if strict and (unknown := members.sum(axis=1) != 1).any():
             label = labels[unknown][0]
             label = str(label) if isinstance(label, str) else label  # not numpy's
-            raise ValueError(
+            raise WrongInput(
                 f"{where} must be one of the {len(self.classes)} classes of the fit in every row, "
                 f"got {label!r}. Labels must be the same, and of one type, whenever they are read: "
                 "restore them, or persist() a dask collection whose labels change."
@@ -97,7 +98,7 @@ class ClassTargets:
         """Refuse to forget the last rows of a class; both arguments count rows of each class."""
         emptied = self.classes[(left == 0) & (requested > 0)]
         if len(emptied):
-            raise ValueError(
+            raise WrongInput(
                 f"rows must leave at least one row of every class, got the last row(s) of class "
                 f"{emptied.tolist()[0]!r}. Its name would stay in the model, where the certificate "
                 f"does not cover it: {remedy}."

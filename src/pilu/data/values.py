@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.exceptions import WrongInput
+
 __all__ = [
     "Labels",
     "aligned",
@@ -47,7 +49,7 @@ class Labels(NamedTuple):
 def n_rows_of(name: str, part: Any) -> int:
     """Rows of a partition; a sparse one is refused."""
     if _has(part, "toarray"):
-        raise ValueError(
+        raise WrongInput(
             f"{name} must be dense, got sparse partitions. Turn them into arrays by "
             f"{name}.map_blocks(lambda block: block.toarray()), or reduce their columns first."
         )
@@ -64,13 +66,13 @@ def check_same_rows(x: Any, others: Sequence[tuple[str, Any]]) -> None:
     n, index = n_rows_of("X", x), index_of(x)
     for name, other in others:
         if n_rows_of(name, other) != n:
-            raise ValueError(
+            raise WrongInput(
                 f"X and {name} must have as many rows, got {n} and {len(other)} in a partition. "
                 "Take both from one frame, or rechunk both alike."
             )
         theirs = index_of(other)
         if n and index is not None and theirs is not None and not index.equals(theirs):
-            raise ValueError(
+            raise WrongInput(
                 f"X and {name} must have the same index in every partition, got another one. Take "
                 "both from one frame; if it comes in another order whenever it is read, sort it, "
                 "or persist() it first."
@@ -85,7 +87,7 @@ def aligned(name: str, part: Any, columns: tuple[Any, ...] | None) -> Any:
     if here == columns:
         return part
     if len(here) != len(columns) or set(here) != set(columns) or len(set(here)) != len(here):
-        raise ValueError(
+        raise WrongInput(
             f"{name} must have the columns {_few(columns)} in every partition, got {_few(here)}. "
             "Give the frame the meta that its partitions have."
         )
@@ -109,7 +111,7 @@ def numbers_of(name: str, part: Any) -> NDArray[Any]:
             label = columns[k]
             which, where = f"column {label!r} of type {kind}", f"{name}'s column {label!r}"
         if getattr(kind, "kind", "O") not in _NUMBERS:
-            raise ValueError(
+            raise WrongInput(
                 f"{name} must be numeric, got {which}. Encode it as numbers, or leave it out."
             )
         if _may_be_large(kind):
@@ -121,7 +123,7 @@ def numbers_of(name: str, part: Any) -> NDArray[Any]:
         where = ""
         if is_frame:
             where = f" in column {columns[np.flatnonzero(~finite.all(axis=0))[0]]!r}"
-        raise ValueError(
+        raise WrongInput(
             f"{name} must be finite, got a missing value, NaN or infinity{where}. Drop or impute "
             "rows."
         )
@@ -141,7 +143,7 @@ def check_whole_numbers(where: str, values: Any) -> None:
     if not isinstance(values.dtype, np.dtype):  # nullable: missing values are refused later
         values = values.dropna()
     if len(values) and (values.max() > 2**53 or values.min() < -(2**53)):  # abs would overflow
-        raise ValueError(
+        raise WrongInput(
             f"{where} must be within 2^53, got a larger whole number. Numbers of that size are "
             "names rather than measurements: leave the column out."
         )
@@ -154,12 +156,12 @@ def labels_of(name: str, y: Any) -> NDArray[Any]:
         y = y.iloc[:, 0] if _has(y, "iloc") else y[:, 0]
     labels = np.asarray(y)
     if labels.ndim != 1:
-        raise ValueError(
+        raise WrongInput(
             f"{name} must be one column of classes, got shape {labels.shape}. Fit a classifier for "
             "each."
         )
     if any(map(_is_missing, labels.tolist())) if labels.dtype.kind == "O" else _any_nan(labels):
-        raise ValueError(
+        raise WrongInput(
             f"{name} must have a class in every row, got a missing one. Drop such rows."
         )
     return labels

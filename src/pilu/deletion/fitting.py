@@ -1,12 +1,12 @@
 """Fit a table of any size in one pass over its rows, none of which are kept."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pilu._checks import check_choice
-from pilu._digits import up_to_grid
 from pilu.chains.problem import Problem
 from pilu.data.names import Names
 from pilu.data.rows import ArrayRows, RowSource
@@ -162,4 +162,6 @@ def _step_size(given: float | str, largest: float) -> float:
     All digits of 1/L, together with the statistics that are left, would reveal the removed rows.
     """
     step_size = resolve_step_size(given, largest)
-    return step_size if not isinstance(given, str) else 1 / up_to_grid(1 / step_size, 8)
+    if not isinstance(given, str):
+        return step_size
+    return float(2.0 ** (math.floor(8 * math.log2(step_size)) / 8))

@@ -13,6 +13,7 @@ from pilu.data.table_writing import write_without
 from pilu.deletion.arrays import sync_folder
 from pilu.deletion.attaching import table_of
 from pilu.deletion.store import Snapshot
+from pilu.exceptions import WrongInput
 
 __all__ = ["rewrite_without_forgotten", "still_in_table"]
 
@@ -42,7 +43,7 @@ def rewrite_without_forgotten(snapshot: Snapshot, key: bytes, table: Path, out: 
         for name in names.values():
             name.parent.mkdir(parents=True, exist_ok=True)
     elif out.suffix.lower() != table.suffix.lower():
-        raise ValueError(f"out must end in {table.suffix} as the table does, got {out.name}.")
+        raise WrongInput(f"out must end in {table.suffix} as the table does, got {out.name}.")
     parts, n_left = {}, 0
     try:
         for file in files:
@@ -67,7 +68,7 @@ def _rewrite(snapshot: Snapshot, key: bytes, table: Path, part: Path) -> int:
     if n_left != table_of(snapshot, table).n_rows - len(drop) or len(
         still_in_table(snapshot, key, part)
     ):
-        raise ValueError(
+        raise WrongInput(
             f"{table} could not be written without the rows: read again, it had {n_left} rows, or "
             "some of them still. Nothing was changed."
         )

@@ -44,6 +44,7 @@ from pilu.estimators.quoting import (
 )
 from pilu.estimators.requests import RowBook, live_rows
 from pilu.estimators.utility import read_validation
+from pilu.exceptions import WrongInput
 
 __all__ = ["LangevinEstimator"]
 
@@ -137,7 +138,7 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
                 sample_ids = index
         X, Y = self._validated(X, y)
         if len(X) < 2:
-            raise ValueError(
+            raise WrongInput(
                 f"X must have at least 2 rows, got n_samples={len(X)}. With one row there is "
                 "nothing left once it is forgotten."
             )
@@ -246,7 +247,7 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if partitioned is None:
             return quote_all(fitted, law, target, accountant, n_jobs, held_out)
         if held_out is not None:
-            raise ValueError("validation must be None for a quote of all rows of dask.")
+            raise WrongInput("validation must be None for a quote of all rows of dask.")
         frame: Quote = lazy_quote(partitioned, fitted.source, fitted.law, accountant, target)
         return frame  # with the columns of a quote
 

@@ -22,6 +22,7 @@ from pilu.chains.problem import Problem
 from pilu.chains.schedule import Segment
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.requests import RowBook
+from pilu.exceptions import WrongInput
 
 __all__ = [
     "Parameters",
@@ -99,7 +100,7 @@ def check_batch_size(batch_size: int, n_rows: int) -> None:
 def resolve_step_size(step_size: float | str, largest: float) -> float:
     """The step size in use, given the largest curvature L that a step meets."""
     if largest <= 0.0:
-        raise ValueError(
+        raise WrongInput(
             "alpha must be > 0 where X is all zero, got alpha=0.0: there is no curvature to "
             "take a step size from."
         )

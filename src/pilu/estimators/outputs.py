@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from pilu.data.targets import ClassTargets, NumericTargets
 from pilu.estimators.base import LangevinEstimator
+from pilu.exceptions import WrongInput
 
 __all__ = ["LangevinClassifier", "LangevinRegressor", "read_classes"]
 
@@ -74,7 +75,7 @@ class LangevinClassifier(ClassifierMixin, LangevinEstimator):  # type: ignore[mi
             classes = np.unique(y)
         except TypeError:  # labels that cannot be sorted
             kinds = sorted({type(label).__name__ for label in y})
-            raise ValueError(
+            raise WrongInput(
                 f"y must hold labels of one type, got {' and '.join(kinds)}. Write all of them as "
                 "text, or as whole numbers."
             ) from None
@@ -122,7 +123,7 @@ class LangevinClassifier(ClassifierMixin, LangevinEstimator):  # type: ignore[mi
 def read_classes(classes: NDArray[Any], *, signed: bool) -> ClassTargets:
     """The encoder of labels, of which there must be two at least."""
     if len(classes) < 2:
-        raise ValueError(
+        raise WrongInput(
             f"y must have at least 2 classes, got n_classes={len(classes)}: one class leaves "
             "nothing to distinguish."
         )

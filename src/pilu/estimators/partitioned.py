@@ -19,6 +19,7 @@ from pilu.data.rows import RowSource, compare_digests, digests_of
 from pilu.data.targets import ClassTargets
 from pilu.data.values import index_of
 from pilu.estimators.requests import RowBook
+from pilu.exceptions import WrongInput
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectrum import check_room
 
@@ -55,7 +56,7 @@ def learned_partitions(
     `model` is a ridge estimator whose `targets_` are set by `read_targets`.
     """
     if model.batch_size is not None or model.solver != "spectral":
-        raise ValueError(
+        raise WrongInput(
             "batch_size must be None and solver 'spectral' for dask collections, got "
             f"batch_size={model.batch_size!r} and solver={model.solver!r}: rows are read once, "
             "where they are."
@@ -69,7 +70,7 @@ def learned_partitions(
     learned = partitions.learn(reading, key, fit_intercept=fit_intercept, sums=sums)
     n = int(learned.sizes.sum())
     if n < 2:
-        raise ValueError(f"X must have at least 2 rows, got n_samples={n}.")
+        raise WrongInput(f"X must have at least 2 rows, got n_samples={n}.")
     learned.notes.check_scale()
     rows, live = PartitionedRows(partitions, learned.sizes, reading), np.ones(n, dtype=bool)
     digests = learned.notes.digests
@@ -111,7 +112,7 @@ def attached_partitions(
     (sizes, index), numbers = partitions.rows(), np.flatnonzero(source.live)
     n, n_given = source.n_rows, int(sizes.sum())
     if n_given not in (n, len(numbers)):
-        raise ValueError(
+        raise WrongInput(
             f"X must have all {n} rows of the fit or the {len(numbers)} not forgotten, in "
             f"their order, got {n_given} rows."
         )
@@ -125,7 +126,7 @@ def attached_partitions(
     if names is not None and index is not None:
         for position, name in zip(numbers, index, strict=True):
             if source.live[position] and name != names[position]:
-                raise ValueError(
+                raise WrongInput(
                     f"X must have the index of the fit, got {name!r} where it was "
                     f"{names[position]!r}. Rows are forgotten by it: set_index the one that "
                     "was fitted."

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pilu._checks import complaint
 from pilu.data.names import hash_of
-from pilu.exceptions import AlreadyForgotten
+from pilu.exceptions import AlreadyForgotten, WrongInput
 
 __all__ = ["RowBook", "live_rows"]
 
@@ -38,7 +38,7 @@ class RowBook:
         by_id = _index("sample_ids", sample_ids, n_rows)
         if by_id is not None and len(by_id) != n_rows:
             twice = next(name for name, rows in by_id.items() if len(rows) > 1)
-            raise ValueError(
+            raise WrongInput(
                 f"sample_ids must be unique, got {twice!r} more than once. "
                 "Name a person with several rows by `subjects`."
             )
@@ -59,7 +59,7 @@ class RowBook:
         if may_be_none and not given:
             return np.array([], dtype=np.intp)
         if len(given) != 1:
-            raise ValueError(
+            raise WrongInput(
                 "exactly one of rows, ids and subject must be given, got "
                 f"{' and '.join(given) if given else 'none of them'}."
             )
@@ -83,7 +83,7 @@ class RowBook:
     ) -> tuple[int, ...]:
         if index is None:
             source = "sample_ids" if kind == "ids" else "subjects"
-            raise ValueError(
+            raise WrongInput(
                 f"{kind} must be known to the model, got {kind}={name!r} for a model fitted "
                 f"without `{source}`. Pass {source}=... to fit, or give row numbers."
             )
@@ -97,7 +97,7 @@ class RowBook:
             raise AlreadyForgotten(
                 f"{kind} {name!r} has already been forgotten; nothing was changed."
             )
-        raise ValueError(f"{kind} must be among those given to fit, got unknown {name!r}.")
+        raise WrongInput(f"{kind} must be among those given to fit, got unknown {name!r}.")
 
     def _hash(self, kind: str, name: Hashable) -> bytes:
         return hash_of(f"{kind}:{name!r}", self.key)
@@ -111,7 +111,7 @@ def live_rows(live: Live, rows: Any) -> Rows:
     found = np.array(sorted(listed), dtype=np.intp)
     if len(np.unique(found)) != len(found):
         twice = found[:-1][np.diff(found) == 0][0]
-        raise ValueError(
+        raise WrongInput(
             f"rows must be distinct, got row {twice} more than once. "
             "A row is forgotten once; drop the duplicates."
         )
@@ -121,7 +121,7 @@ def live_rows(live: Live, rows: Any) -> Rows:
             f"row(s) {', '.join(map(str, gone))} have already been forgotten; nothing was changed."
         )
     if len(found) == int(live.sum()):
-        raise ValueError(
+        raise WrongInput(
             f"rows must leave at least one row, got all {len(found)} that are left. "
             "Delete the model instead."
         )

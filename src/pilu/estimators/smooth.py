@@ -15,6 +15,7 @@ from pilu.estimators.base import LangevinEstimator
 from pilu.estimators.learning import check_batch_size
 from pilu.estimators.outputs import LangevinClassifier, LangevinRegressor
 from pilu.estimators.partitioned import is_dask
+from pilu.exceptions import WrongInput
 from pilu.losses.iterates import AuxiliaryRuns
 from pilu.losses.loss import Huber, Logistic, Loss, Softmax
 from pilu.losses.problem import SmoothProblem
@@ -101,7 +102,7 @@ class SmoothEstimator(LangevinEstimator):
 
 def _refuse_dask(X: Any, y: Any) -> None:
     if is_dask(X) or is_dask(y):
-        raise ValueError(
+        raise WrongInput(
             "X and y must be in memory, or a memory map, for other losses than ridge, got a dask "
             "collection: every step reads the rows again. Call .compute() on both."
         )

@@ -17,6 +17,7 @@ from pilu.chains.entropy import SystemGaussian
 from pilu.chains.predictions import Predictions, Prospect, expected_accuracy, expected_rmse
 from pilu.chains.request import Request
 from pilu.chains.schedule import Segment
+from pilu.exceptions import WrongInput
 
 __all__ = [
     "Appraiser",
@@ -102,7 +103,7 @@ class Validation:
             X, Y = read(*pair)
             X = np.asarray(X, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(
+            raise WrongInput(
                 f"{name} must be a pair (X, y) that the model can score: {error}"
             ) from None
         if len(X) != len(Y):
@@ -140,7 +141,7 @@ def read_validation(model: Any, pair: Any, name: str = "validation") -> Validati
         return None
     fitted = model.fitted_
     if not fitted.chain.law(corrected=True).is_gaussian:
-        raise ValueError(
+        raise WrongInput(
             f"{name} must be None for other losses than ridge: the score that a request leaves "
             "has no closed form. Score a copy of the model before and after."
         )

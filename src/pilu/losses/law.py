@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from pilu._checks import complaint
 from pilu.chains.request import Request
+from pilu.exceptions import WrongInput
 from pilu.losses.iterates import SmoothIterates
 from pilu.losses.sensitivities import SmoothSensitivities
 
@@ -50,4 +51,4 @@ class SmoothLaw(SmoothIterates):
 
     def forecast(self, points: Array, n_unlearn_steps: int) -> NoReturn:
         """Refused: the score that a request leaves has no closed form."""
-        raise ValueError(f"the {self.problem.loss.name} loss has no forecast in closed form.")
+        raise WrongInput(f"the {self.problem.loss.name} loss has no forecast in closed form.")

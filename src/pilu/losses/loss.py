@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
 from pilu._checks import check_real
+from pilu.exceptions import WrongInput
 
 __all__ = ["Huber", "Logistic", "Loss", "Softmax", "Squared"]
 
@@ -97,7 +98,7 @@ class Logistic(Loss):
     def check_targets(self, targets: Array) -> None:
         """One column of 1 and -1."""
         if targets.shape[1] != 1 or not (np.abs(targets) == 1).all():
-            raise ValueError(
+            raise WrongInput(
                 "targets must be one column of 1 and -1 for the logistic loss, got others. More "
                 "than two classes take the softmax loss."
             )
@@ -143,7 +144,7 @@ class Softmax(Loss):
         """A column for every class, one of them 1 in every row."""
         one_hot = ((targets == 0) | (targets == 1)).all() and (targets.sum(axis=1) == 1).all()
         if targets.shape[1] < 2 or not one_hot:
-            raise ValueError(
+            raise WrongInput(
                 "targets must be one-hot, with a column for each of two classes or more, for the "
                 "softmax loss, got others. One column takes the logistic loss."
             )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import check_real
+from pilu.exceptions import WrongInput
 from pilu.losses.loss import Huber, Logistic, Loss, Softmax, Squared
 
 __all__ = ["check_loss", "probe"]
@@ -27,11 +28,11 @@ _EXACT = 1e-9  # as a score, what a gradient or a statistic may be off by
 def check_loss(loss: Loss) -> None:
     """Refuse a loss that does not say what a certificate needs."""
     if not isinstance(loss, Loss):
-        raise ValueError(f"make_loss must return a pilu.losses.Loss, got {loss!r}.")
+        raise WrongInput(f"make_loss must return a pilu.losses.Loss, got {loss!r}.")
     kind = type(loss)
     name, stated = kind.__dict__.get("name"), getattr(loss, "name", None)
     if not isinstance(name, str) or stated != name or _OURS.get(name, kind) is not kind:
-        raise ValueError(
+        raise WrongInput(
             f"name must be a text of {kind.__name__}'s own, got {stated!r}: the certificate would "
             "speak of another loss."
         )
@@ -40,7 +41,7 @@ def check_loss(loss: Loss) -> None:
     try:
         json.dumps(loss.describe(), allow_nan=False)
     except (TypeError, ValueError):
-        raise ValueError(
+        raise WrongInput(
             f"options of the {name} loss must be numbers or text, for they stand in the "
             f"certificate, got {loss.describe()!r}."
         ) from None
@@ -62,7 +63,7 @@ def probe(loss: Loss, targets: Array) -> None:
             promises = itertools.chain(promises, _of_values(there - here, one, other))
         for promise, found, most in promises:
             if not (found <= most).all():
-                raise ValueError(
+                raise WrongInput(
                     f"{promise} of the {loss.name} loss does not hold: at scores of size "
                     f"{scale:g} there was {np.max(found - most):.3g} more than it allows. Nothing "
                     "can be certified with it (docs/losses.md)."
@@ -140,7 +141,7 @@ def _looked_at(loss: Loss, scores: Array, targets: Array) -> _Look:
 
 def _shaped(loss: Loss, name: str, found: Array, shape: tuple[int, ...]) -> Array:
     if np.shape(found) != shape or not np.isfinite(found).all():
-        raise ValueError(
+        raise WrongInput(
             f"{name} of the {loss.name} loss must be finite and of shape {shape} for scores of "
             f"shape (rows, runs, scores), got shape {np.shape(found)}."
         )

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pilu._checks import complaint
 from pilu.chains.contraction import ROUNDING
 from pilu.chains.request import Request
+from pilu.exceptions import BeyondPrecision
 from pilu.losses.iterates import SmoothIterates
 
 __all__ = ["SmoothSensitivities"]
@@ -83,7 +84,7 @@ class SmoothSensitivities:
         away = loss.lipschitz * norms * away + rounding * np.abs(means)
         largest = loss.largest_gradient(means - away, means + away, law.n_outputs)
         if (wrong := ~(np.isfinite(largest) & (largest >= 0))).any():
-            raise ArithmeticError(
+            raise BeyondPrecision(
                 f"largest_gradient of the {loss.name} loss must be finite and >= 0, got "
                 f"{largest[wrong][0]}. Mend the loss (docs/losses.md)."
             )
