@@ -10,9 +10,10 @@ smaller epsilon than was certified.
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-__all__ = ["down", "near", "up", "up_to_grid"]
+__all__ = ["decade_up", "down", "near", "two_digits_up", "up", "up_to_grid"]
 
 _DIGITS = 4
+_NEGLIGIBLE_ERROR = 1e-9
 
 
 def up(value: float, digits: int = _DIGITS) -> str:
@@ -35,6 +36,30 @@ def up_to_grid(value: float, per_octave: int) -> float:
     step = math.ceil(per_octave * math.log2(value) - 1e-9)
     power = math.pow(2.0, step / per_octave)
     return power if power >= value else math.pow(2.0, (step + 1) / per_octave)
+
+
+def two_digits_up(error: float) -> float:
+    """An error bound with two digits, not below the error.
+
+    >>> two_digits_up(1.2345e-14)
+    1.3e-14
+    """
+    if error == 0.0 or math.isinf(error):
+        return error
+    unit = 10.0 ** (math.floor(math.log10(error)) - 1)
+    return float(f"{math.ceil(error / unit * (1 + 1e-12)) * unit:.1e}")
+
+
+def decade_up(error: float) -> float:
+    """The least power of ten that is not below an error, and at least 1e-9.
+
+    >>> decade_up(3e-8)
+    1e-07
+    """
+    if error <= _NEGLIGIBLE_ERROR or math.isinf(error):
+        return max(error, _NEGLIGIBLE_ERROR)
+    power = 10.0 ** math.ceil(math.log10(error) - 1e-12)
+    return power if power >= error else 10.0 * power
 
 
 def _short(value: float, digits: int, rounding: str) -> str:

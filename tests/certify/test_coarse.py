@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pilu
-from pilu._digits import up_to_grid
-from pilu.accounting.coarse import CoarseCurve, decade_up, two_digits_up
+from pilu._digits import decade_up, two_digits_up, up_to_grid
 from pilu.accounting.composition import Spent
-from pilu.accounting.curves import GaussianCurve
+from pilu.accounting.curves import CoarseCurve, GaussianCurve
 from pilu.certify.certificate import Certificate
 from pilu.certify.coarse import CoarseExact
 from pilu.exceptions import CertificateMismatch

@@ -24,12 +24,14 @@ from pilu.accounting.gdp import delta_from_mu
 from pilu.accounting.search import safe_root
 from pilu.exceptions import BeyondPrecision
 
-__all__ = ["Curve", "GaussianCurve", "PrivacyCurve", "closeness"]
+__all__ = ["CoarseCurve", "Curve", "GaussianCurve", "PrivacyCurve", "closeness"]
 
 Array = NDArray[np.float64]
 
 _UP = 1 + 1e-12
 _FARTHEST_ERROR = 700.0  # its exponential is still a double
+# Rungs of a ladder of Gaussian curves, as octaves of mu: few below, where deltas are small.
+_RUNGS = np.array([-3.0, -2.0, -1.0, *(k / 4 for k in range(17))])
 _FARTHEST = 1e4  # an epsilon beyond which no certificate is useful
 
 
@@ -168,3 +170,22 @@ def _least_epsilon(excess: Callable[[float], float], start: float) -> float:
         if high > _FARTHEST:
             return math.inf
     return safe_root(excess, low, high, tolerance=1e-12 * max(high, 1e-3))
+
+
+@dataclass(frozen=True)
+class CoarseCurve:
+    """A privacy curve rounded up to the next of a ladder of Gaussian curves, at every epsilon.
+
+    The ladder starts from the `mu` of the Gaussian mechanism with the request's (epsilon, delta).
+    The curve of a calibrated request is close to that mechanism's, so most rungs are never used.
+    """
+
+    curve: Curve
+    mu: float
+
+    def deltas(self, epsilons: Array) -> Array:
+        """delta at every epsilon, never too small."""
+        fine, e = self.curve.deltas(epsilons), np.asarray(epsilons, dtype=np.float64)
+        mus = self.mu * 2.0 ** _RUNGS[:, None]
+        ladder = np.vstack([delta_from_mu(mus, e[None, :]), np.ones(len(e))])
+        return np.asarray(ladder[np.argmax(ladder >= fine, axis=0), np.arange(len(e))])

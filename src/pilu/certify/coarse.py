@@ -8,9 +8,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pilu._digits import up_to_grid
-from pilu.accounting.coarse import CoarseCurve, decade_up
-from pilu.accounting.curves import GaussianCurve
+from pilu._digits import decade_up, up_to_grid
+from pilu.accounting.curves import CoarseCurve, GaussianCurve
 from pilu.accounting.noise_search import mu_of
 from pilu.certify.accountant import Calibration, Law, Target
 from pilu.certify.exact import Exact

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_choice
 from pilu._processes import blas_threads, packed, shared_out
-from pilu.accounting.coarse import CoarseCurve
-from pilu.accounting.curves import Curve, PrivacyCurve, closeness
+from pilu.accounting.curves import CoarseCurve, Curve, PrivacyCurve, closeness
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, mu_of
 from pilu.certify.accountant import Calibration, Law, Progress, Target

@@ -7,14 +7,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.accounting.coarse import two_digits_up
+from pilu._digits import two_digits_up
 from pilu.accounting.composition import Spent
 from pilu.certify.accountant import Accountant, Calibration, Target
 from pilu.certify.certificate import SCHEMA, Certificate, hash_of_parameters, library_versions
 from pilu.certify.scope import scope_of_langevin, scope_of_redraw
+from pilu.certify.verify import verify
 from pilu.chains.chain import Chain
+from pilu.exceptions import BeyondPrecision, CertificateMismatch
 
 __all__ = ["certify_langevin", "certify_redraw"]
+
+_USUAL_EPSILON, _USUAL_DELTA = (1e-3, 30.0), (1e-30, 0.1)
 
 
 def certify_langevin(
@@ -32,7 +36,9 @@ def certify_langevin(
     c = calibration
     if 0.0 < c.noise < target.floor:
         raise ArithmeticError("the accountant's noise is below the floor; please report this.")
-    total = prior.after(epsilon=c.epsilon, delta=c.delta, curve=c.curve)
+    if not c.epsilon <= target.epsilon:
+        raise _out_of_reach(target.epsilon, c.delta, f"the noise found reaches {c.epsilon:g}.")
+    total, before = prior.after(epsilon=c.epsilon, delta=c.delta, curve=c.curve), prior.record()
     problem, K = chain.problem, target.n_unlearn_steps
     certificate = Certificate(
         schema=SCHEMA,
@@ -69,8 +75,10 @@ def certify_langevin(
         versions=dict(library_versions()),
         utility=utility,
     )
-    evidence = {**c.evidence, "prior": prior.record(), **_nonce(chain)}
-    return certificate.resting_on(evidence), total
+    evidence = {**c.evidence, "prior": before, **_nonce(chain)}
+    certificate = certificate.resting_on(evidence)
+    _check_at_the_edges(certificate)
+    return certificate, total
 
 
 def certify_redraw(
@@ -117,3 +125,24 @@ def _hash_of_parameters(chain: Chain) -> str:
 
 def _plain_schedule(chain: Chain) -> tuple[tuple[int, float], ...]:
     return tuple((s.steps, s.noise) for s in chain.schedule.segments)
+
+
+def _check_at_the_edges(certificate: Certificate) -> None:
+    """At the edges of what accountants take, a certificate is verified before it is issued."""
+    epsilon, delta = certificate.epsilon_target, certificate.delta
+    (e0, e1), (d0, d1) = _USUAL_EPSILON, _USUAL_DELTA
+    if e0 <= epsilon <= e1 and d0 <= delta <= d1:
+        return
+    try:
+        verify(certificate)
+    except CertificateMismatch as error:
+        raise _out_of_reach(epsilon, delta, str(error)) from None
+
+
+def _out_of_reach(epsilon: float, delta: float, reason: str) -> BeyondPrecision:
+    (e0, e1), (d0, d1) = _USUAL_EPSILON, _USUAL_DELTA
+    return BeyondPrecision(
+        f"epsilon={epsilon:g} and delta={delta:g} cannot be certified in double precision here: "
+        f"{reason} Choose an epsilon within {e0:g} and {e1:g} and a delta within {d0:g} and "
+        f"{d1:g}. Nothing was changed."
+    )

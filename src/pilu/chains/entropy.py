@@ -7,7 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-__all__ = ["GaussianSource", "SeededGaussian", "SimulatedGaussian", "SystemGaussian"]
+__all__ = [
+    "GaussianSource",
+    "SeededGaussian",
+    "SimulatedGaussian",
+    "SystemGaussian",
+    "gaussian_source",
+]
 
 Array = NDArray[np.float64]
 
@@ -65,3 +71,8 @@ class SimulatedGaussian:
     def normal(self, shape: tuple[int, ...]) -> Array:
         """Independent standard normals."""
         return self._rng.standard_normal(shape)
+
+
+def gaussian_source(random_state: int | None, stream: int) -> GaussianSource:
+    """Noise for learning (stream 0) or for the stream-th request; private without a seed."""
+    return SystemGaussian() if random_state is None else SeededGaussian(int(random_state), stream)

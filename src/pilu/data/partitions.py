@@ -206,14 +206,6 @@ class PartitionedRows(Rows):
             X[mine], Y[mine] = x, y
         return X, Y
 
-    def target_sums(self, live: NDArray[np.bool_]) -> Array:
-        """Sums of the columns of Y over some rows, made where the rows are."""
-        tasks = [
-            delayed(_target_sums)(part, np.flatnonzero(live[here]), len(here), self.reading)
-            for part, here in self.numbered()
-        ]
-        return np.asarray(np.sum(computed(*tasks), axis=0), dtype=np.float64)
-
     def numbered(self) -> Iterator[tuple[Any, Positions]]:
         """Partitions, and the positions of their rows."""
         for part, start, end in zip(
@@ -269,10 +261,6 @@ def _rows_of(part: Any) -> tuple[int, Any]:
 
 def _labels(part: Any) -> Any:
     return distinct_labels(part[1])
-
-
-def _target_sums(part: Any, inside: Positions, size: int, reading: Reading) -> Array:
-    return np.asarray(taken(part, inside, size, reading)[1].sum(axis=0))
 
 
 def _joined(indexes: list[Any]) -> Any:

@@ -17,7 +17,7 @@ from pilu.data.names import hash_of
 from pilu.data.table import rows_in_a_batch
 from pilu.deletion.attaching import table_of, with_rows
 from pilu.deletion.store import Snapshot, Store
-from pilu.estimators.quoting import set_target
+from pilu.estimators.quoting import set_terms
 from pilu.exceptions import WrongInput
 
 __all__ = ["Prices", "price_everybody"]
@@ -61,7 +61,7 @@ def price_everybody(
     model = with_rows(snapshot, table, store.key, np.array([], dtype=np.intp))
     fitted, source = model.fitted_, model.fitted_.source
     law, accountant = fitted.law, coarse_accountant(fitted.law)
-    _, target = set_target(fitted, accountant, epsilon, delta, n_unlearn_steps)
+    target = set_terms(fitted, accountant, epsilon, delta, n_unlearn_steps).target
     sizes = np.array([len(rows) for _, rows in subjects], dtype=np.intp)
     if sizes.max() == source.live.sum():
         raise WrongInput(

@@ -19,6 +19,7 @@ from pilu._checks import (
 )
 from pilu.certify.accountant import Accountant
 from pilu.certify.certificate import Certificate
+from pilu.chains.entropy import gaussian_source
 from pilu.chains.problem import Problem
 from pilu.chains.request import Request
 from pilu.data.rows import RowSource
@@ -27,7 +28,6 @@ from pilu.estimators.fitted import Fitted
 from pilu.estimators.forgetting import forget, redraw, verify_issued
 from pilu.estimators.learning import (
     check_parameters,
-    gaussian_source,
     learn,
     read_start,
     resolve_step_size,
@@ -36,11 +36,10 @@ from pilu.estimators.learning import (
 from pilu.estimators.partitioned import lazy_quote, partitioned_rows
 from pilu.estimators.quote import Quote
 from pilu.estimators.quoting import (
-    choose_accountant,
     quote_all,
     quote_requests,
     read_n_jobs,
-    set_target,
+    set_terms,
 )
 from pilu.estimators.requests import RowBook, live_rows
 from pilu.estimators.utility import read_validation
@@ -238,17 +237,17 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_is_fitted(self)
         fitted, n_jobs = self.fitted_, read_n_jobs(n_jobs)
-        accountant = choose_accountant(fitted, accountant)
-        held_out = read_validation(self, validation)
-        law, target = set_target(fitted, accountant, epsilon, delta, n_unlearn_steps)
+        held_out = None if validation is None else read_validation(self, validation)
+        terms = set_terms(fitted, accountant, epsilon, delta, n_unlearn_steps)
         if requests is not None:
-            return quote_requests(fitted, law, target, accountant, requests, held_out)
+            return quote_requests(fitted, terms, requests, held_out)
         partitioned = partitioned_rows(fitted.source)
         if partitioned is None:
-            return quote_all(fitted, law, target, accountant, n_jobs, held_out)
+            return quote_all(fitted, terms, n_jobs, held_out)
         if held_out is not None:
             raise WrongInput("validation must be None for a quote of all rows of dask.")
-        frame: Quote = lazy_quote(partitioned, fitted.source, fitted.law, accountant, target)
+        whole = terms._replace(law=fitted.law)
+        frame: Quote = lazy_quote(partitioned, fitted.source, whole)
         return frame  # with the columns of a quote
 
     def certified_epsilon(
@@ -275,9 +274,8 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_is_fitted(self)
         fitted, noise = self.fitted_, check_real("noise", noise, least=0.0, most=LARGEST_NUMBER)
-        accountant = choose_accountant(fitted, accountant)
         # The target's epsilon need not be met.
-        law, target = set_target(fitted, accountant, 1.0, delta, n_unlearn_steps)
+        accountant, law, target = set_terms(fitted, accountant, 1.0, delta, n_unlearn_steps)
         request = Request.read(fitted.source, live_rows(fitted.source.live, rows))
         return accountant.spend(law, request, noise, target).epsilon
 
@@ -325,23 +323,22 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_is_fitted(self)
         check_choice("method", method, ("langevin", "redraw"))
-        keep = check_flag("keep_empty_classes", keep_empty_classes)
+        keep, fitted = check_flag("keep_empty_classes", keep_empty_classes), self.fitted_
         if keep and not is_classifier(self):
             raise complaint("keep_empty_classes", "False for a regressor", keep)
-        fitted, held_out = self.fitted_, read_validation(self, validation)
-        gaussian = gaussian_source(self.random_state, stream=fitted.n_requests + 1)
-        options: dict[str, Any] = {"keep_empty_classes": keep, "validation": held_out}
+        terms = None  # a redraw has none
+        if method == "langevin":
+            terms = set_terms(fitted, accountant, epsilon, delta, n_unlearn_steps)
         positions = fitted.book.find(
-            fitted.source.live, rows=rows, ids=ids, subject=subject, may_be_none=method == "redraw"
+            fitted.source.live, rows=rows, ids=ids, subject=subject, may_be_none=terms is None
         )
-        if method == "redraw":
-            after, certificate = redraw(fitted, positions, gaussian, self.targets_, **options)
+        held_out = None if validation is None else read_validation(self, validation)
+        gaussian = gaussian_source(self.random_state, stream=fitted.n_requests + 1)
+        targets, options = self.targets_, {"keep_empty_classes": keep, "validation": held_out}
+        if terms is None:
+            after, certificate = redraw(fitted, positions, gaussian, targets, **options)
         else:
-            accountant = choose_accountant(fitted, accountant)
-            law, target = set_target(fitted, accountant, epsilon, delta, n_unlearn_steps)
-            after, certificate = forget(
-                fitted, positions, law, target, accountant, gaussian, self.targets_, **options
-            )
+            after, certificate = forget(fitted, positions, terms, gaussian, targets, **options)
         self.fitted_ = after  # the one assignment: an interrupt before it changes nothing
         return certificate
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.certify.accountant import Accountant, Law, Target
 from pilu.certify.certificate import Certificate, names_parameters
 from pilu.certify.issue import certify_langevin, certify_redraw
 from pilu.certify.verify import verify
@@ -15,6 +14,7 @@ from pilu.chains.request import Request
 from pilu.chains.schedule import Segment
 from pilu.data.targets import ClassTargets, NumericTargets
 from pilu.estimators.fitted import Fitted
+from pilu.estimators.quoting import Terms
 from pilu.estimators.utility import Validation, langevin_record, redraw_record
 from pilu.exceptions import CertificateMismatch
 
@@ -24,15 +24,11 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Targets = ClassTargets | NumericTargets
 
-_USUAL_EPSILON, _USUAL_DELTA = (1e-3, 30.0), (1e-30, 0.1)
-
 
 def forget(
     fitted: Fitted,
     rows: Rows,
-    law: Law,
-    target: Target,
-    accountant: Accountant,
+    terms: Terms,
     gaussian: GaussianSource,
     targets: Targets,
     *,
@@ -40,14 +36,12 @@ def forget(
     validation: Validation | None,
 ) -> tuple[Fitted, Certificate]:
     """Langevin steps on the problem without the rows."""
-    started, chain = time.perf_counter(), fitted.chain
+    started, chain, (accountant, law, target) = time.perf_counter(), fitted.chain, terms
     request = Request.read(fitted.source, rows)
     counts = _counts_left(fitted, targets, request, keep_empty_classes=keep_empty_classes)
     calibration = accountant.calibrate(law, request, target)
-    if not calibration.epsilon <= target.epsilon:
-        reason = f"the noise found reaches {calibration.epsilon:g}."
-        raise _out_of_reach(target.epsilon, target.delta, reason)
     segment = Segment(target.n_unlearn_steps, calibration.noise)
+    error = chain.problem.statistics_error  # before rows are subtracted
     problem = chain.problem.without(rows, request.X, request.Y)
     moved = chain.forgetting(problem, segment, gaussian)
     seconds, utility = time.perf_counter() - started, None
@@ -61,10 +55,9 @@ def forget(
         target,
         fitted.spent,
         fitted.certificates,
-        chain.problem.statistics_error,
+        error,
         utility,
     )
-    _check_issue(certificate)
     sha256 = certificate.sha256
     after = replace(
         fitted,
@@ -139,24 +132,3 @@ def _counts_left(
         remedy = "refit without the class, or pass keep_empty_classes=True"
         targets.check_left(left, requested, remedy)
     return left
-
-
-def _check_issue(certificate: Certificate) -> None:
-    """At the edges of what accountants take, a certificate is verified before it is issued."""
-    epsilon, delta = certificate.epsilon_target, certificate.delta
-    (e0, e1), (d0, d1) = _USUAL_EPSILON, _USUAL_DELTA
-    if e0 <= epsilon <= e1 and d0 <= delta <= d1:
-        return
-    try:
-        verify(certificate)
-    except CertificateMismatch as error:
-        raise _out_of_reach(epsilon, delta, str(error)) from None
-
-
-def _out_of_reach(epsilon: float, delta: float, reason: str) -> ArithmeticError:
-    (e0, e1), (d0, d1) = _USUAL_EPSILON, _USUAL_DELTA
-    return ArithmeticError(
-        f"epsilon={epsilon:g} and delta={delta:g} cannot be certified in double precision here: "
-        f"{reason} Choose an epsilon within {e0:g} and {e1:g} and a delta within {d0:g} and "
-        f"{d1:g}. Nothing was changed."
-    )

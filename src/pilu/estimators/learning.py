@@ -17,7 +17,7 @@ from pilu._checks import (
     complaint,
 )
 from pilu.chains.chain import Chain
-from pilu.chains.entropy import GaussianSource, SeededGaussian, SystemGaussian
+from pilu.chains.entropy import gaussian_source
 from pilu.chains.problem import Problem
 from pilu.chains.schedule import Segment
 from pilu.estimators.fitted import Fitted
@@ -28,7 +28,6 @@ __all__ = [
     "Parameters",
     "check_batch_size",
     "check_parameters",
-    "gaussian_source",
     "learn",
     "read_start",
     "resolve_step_size",
@@ -131,11 +130,6 @@ def read_start(coef_init: ArrayLike | None, n_features: int, p: int, d: int) -> 
         )
     start[: given.shape[1]] = given.T
     return start
-
-
-def gaussian_source(random_state: int | None, stream: int) -> GaussianSource:
-    """Noise for learning (stream 0) or for the stream-th request."""
-    return SystemGaussian() if random_state is None else SeededGaussian(int(random_state), stream)
 
 
 def learn(

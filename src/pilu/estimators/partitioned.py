@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from pilu._extras import need
-from pilu.certify.accountant import Accountant, Law, Target
 from pilu.chains.request import Request
 from pilu.data.graphs import delayed
 from pilu.data.partitions import PartitionedRows, Partitions, Reading, is_dask, taken
 from pilu.data.rows import RowSource, compare_digests, digests_of
 from pilu.data.targets import ClassTargets
 from pilu.data.values import index_of
+from pilu.estimators.quoting import Terms
 from pilu.estimators.requests import RowBook
 from pilu.exceptions import WrongInput
 from pilu.ridge.problem import RidgeProblem
@@ -142,9 +142,7 @@ def partitioned_rows(source: RowSource) -> PartitionedRows | None:
     return source.rows if isinstance(source.rows, PartitionedRows) else None
 
 
-def lazy_quote(
-    rows: PartitionedRows, source: RowSource, law: Law, accountant: Accountant, target: Target
-) -> Any:
+def lazy_quote(rows: PartitionedRows, source: RowSource, terms: Terms) -> Any:
     """A dask frame with noise, epsilon and delta of every row that is left, not computed yet.
 
     Its index is that of the frame that was fitted, or the rows' numbers: what `unlearn` takes.
@@ -152,7 +150,7 @@ def lazy_quote(
     frames = need("dask.dataframe", for_="quotes of dask collections", extra="dask")
     pandas = need("pandas", for_="quotes of dask collections", extra="dask")
     # One task for all partitions: the law goes to every worker once.
-    price = delayed(_Price(law, accountant, target, source.key, source.fit_intercept, rows.reading))
+    price = delayed(_Price(terms, source.key, source.fit_intercept, rows.reading))
     names, named = _names(rows, source.live), 0
     parts = []
     for part, here in rows.numbered():
@@ -176,9 +174,7 @@ _COLUMNS = ("noise", "epsilon", "delta")
 
 @dataclass(frozen=True)
 class _Price:
-    law: Law
-    accountant: Accountant
-    target: Target
+    terms: Terms
     key: bytes
     fit_intercept: bool
     reading: Reading
@@ -211,11 +207,10 @@ def _priced(
     compare_digests(digests, digests_of(features, targets, price.key), numbers)
     ones = np.ones((len(kept), int(price.fit_intercept)))
     request = Request(np.hstack([features, ones]), targets, numbers)
-    with parallel_config(n_jobs=1):  # the other cores are with other partitions
-        noise, epsilon = price.accountant.calibrate_each(
-            price.law, [request], price.target, lambda _: None
-        )
-    return _table([noise, epsilon, np.full(len(noise), price.target.delta)], index)
+    accountant, law, target = price.terms
+    with parallel_config(n_jobs=1):  # the other cores work on other partitions
+        noise, epsilon = accountant.calibrate_each(law, [request], target, lambda _: None)
+    return _table([noise, epsilon, np.full(len(noise), target.delta)], index)
 
 
 def _table(columns: Sequence[Any], index: Any) -> Any:

@@ -1,7 +1,7 @@
 """Quoting: what forgetting would cost, before anything is forgotten."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from joblib import parallel_config
@@ -18,13 +18,13 @@ from pilu.estimators.requests import live_rows
 from pilu.estimators.utility import Validation, predict_utility, timed
 
 __all__ = [
-    "choose_accountant",
+    "Terms",
     "is_many",
     "quote_all",
     "quote_requests",
     "read_delta",
     "read_n_jobs",
-    "set_target",
+    "set_terms",
 ]
 
 Array = NDArray[np.float64]
@@ -36,62 +36,66 @@ _LEAST_DELTA = 1e-300
 _WIDTH = 16  # numbers for each row and step, by which blocks of rows are kept small
 
 
-def choose_accountant(fitted: Fitted, accountant: str | Accountant) -> Accountant:
-    """The accountant by name or as an object; "auto" is the usual one for the problem."""
-    if isinstance(accountant, str) and accountant == "auto":
-        return usual_accountant(fitted.chain.law(corrected=True))
-    return resolve_accountant(accountant)
-
-
 def read_delta(fitted: Fitted, delta: float | None) -> float:
     """Delta, checked; 1/n by default, n the number of rows at fit."""
-    value = 1.0 / fitted.source.n_rows if delta is None else check_probability("delta", delta)
-    if value < _LEAST_DELTA:
+    if delta is None:
+        return 1.0 / len(fitted.source.live)
+    if check_probability("delta", delta) < _LEAST_DELTA:
         raise complaint("delta", f"at least {_LEAST_DELTA:g}", delta)
-    return float(value)
+    return float(delta)
 
 
-def set_target(
+class Terms(NamedTuple):
+    """On what terms requests are answered: by whom, under which law, for what."""
+
+    accountant: Accountant
+    law: Law
+    target: Target
+
+
+def set_terms(
     fitted: Fitted,
-    accountant: Accountant,
+    accountant: str | Accountant,
     epsilon: float,
     delta: float | None,
     n_unlearn_steps: int,
-) -> tuple[Law, Target]:
-    """What is asked of a request, checked, and the law that the accountant takes."""
+) -> Terms:
+    """The accountant, the law in the form that it takes, and the target, all checked.
+
+    An accountant is given by name or as an object; "auto" is the usual one for the problem.
+    """
     value = check_real("epsilon", epsilon, above=0.0, most=_LARGEST_EPSILON)
+    K = check_integer("n_unlearn_steps", n_unlearn_steps, least=1)
     if value < _LEAST_EPSILON:
         raise complaint("epsilon", f"at least {_LEAST_EPSILON:g}", epsilon)
-    K = check_integer("n_unlearn_steps", n_unlearn_steps, least=1)
-    delta, law = read_delta(fitted, delta), fitted.law_for(accountant)
-    return law, Target.of(law, value, delta, K)
+    delta = read_delta(fitted, delta)
+    if isinstance(accountant, str) and accountant == "auto":
+        law = fitted.chain.law(corrected=True)
+        chosen = usual_accountant(law)
+    else:
+        chosen = resolve_accountant(accountant)
+        law = fitted.law_for(chosen)
+    if not chosen.takes_corrections:
+        law = fitted.law
+    return Terms(chosen, law, Target.of(law, value, delta, K))
 
 
 def quote_requests(
     fitted: Fitted,
-    law: Law,
-    target: Target,
-    accountant: Accountant,
+    terms: Terms,
     requests: Iterable[Any] | int,
     validation: Validation | None,
 ) -> Quote:
     """Quote some requests, each a row number or a group of them."""
     live = fitted.source.live
     groups = [live_rows(live, r) for r in (requests if is_many(requests) else [requests])]
-    noise, epsilon, seconds = _calibrate_in_turn(fitted, law, target, accountant, groups)
-    return _quote(fitted, target, accountant, groups, noise, epsilon, validation, seconds)
+    noise, epsilon, seconds = _calibrate_in_turn(fitted, terms, groups)
+    return _quote(fitted, terms, groups, noise, epsilon, validation, seconds)
 
 
-def quote_all(
-    fitted: Fitted,
-    law: Law,
-    target: Target,
-    accountant: Accountant,
-    n_jobs: int,
-    validation: Validation | None,
-) -> Quote:
+def quote_all(fitted: Fitted, terms: Terms, n_jobs: int, validation: Validation | None) -> Quote:
     """Quote every remaining row by itself."""
-    source, rows = fitted.source, np.flatnonzero(fitted.source.live)
+    accountant, source, rows = terms.accountant, fitted.source, np.flatnonzero(fitted.source.live)
     # In an eigenbasis: a correction holds forgotten rows, which must not reach other processes.
     whole = fitted.law
     accountant.prepare(whole, rows)
@@ -101,11 +105,11 @@ def quote_all(
         progress_bar(len(rows), what="quoting", unit="row") as bar,
     ):
         each = (Request(x, y, numbers) for numbers, x, y in blocks)
-        noise, epsilon = accountant.calibrate_each(whole, each, target, bar.update)
+        noise, epsilon = accountant.calibrate_each(whole, each, terms.target, bar.update)
     groups, seconds = [np.array([r]) for r in rows], np.zeros(len(rows))
     if validation is not None:  # a single request is timed: many at once share their work
-        seconds += _calibrate_in_turn(fitted, law, target, accountant, groups[:1])[2]
-    return _quote(fitted, target, accountant, groups, noise, epsilon, validation, seconds)
+        seconds += _calibrate_in_turn(fitted, terms, groups[:1])[2]
+    return _quote(fitted, terms, groups, noise, epsilon, validation, seconds)
 
 
 def is_many(requests: Any) -> TypeGuard[Iterable[Any]]:
@@ -123,10 +127,10 @@ def read_n_jobs(n_jobs: Any) -> int:
 
 
 def _calibrate_in_turn(
-    fitted: Fitted, law: Law, target: Target, accountant: Accountant, groups: Sequence[Rows]
+    fitted: Fitted, terms: Terms, groups: Sequence[Rows]
 ) -> tuple[Array, Array, Array]:
     """Noise, epsilon and seconds of each request."""
-    answers = []
+    (accountant, law, target), answers = terms, []
     accountant.prepare(law, np.unique(np.concatenate([*groups, np.array([], dtype=np.intp)])))
     with progress_bar(len(groups), what="quoting", unit="request") as bar:
         for rows in groups:
@@ -140,18 +144,17 @@ def _calibrate_in_turn(
 
 def _quote(
     fitted: Fitted,
-    target: Target,
-    accountant: Accountant,
+    terms: Terms,
     groups: Sequence[Rows],
     noise: Array,
     epsilon: Array,
     validation: Validation | None,
     seconds: Array,
 ) -> Quote:
-    utility, K = None, target.n_unlearn_steps
+    utility, K = None, terms.target.n_unlearn_steps
     if validation is not None:
         law, chain = fitted.law, fitted.chain
         utility = predict_utility(validation, law, chain, groups, noise, seconds, K)
     requests = tuple(tuple(int(r) for r in rows) for rows in groups)
-    deltas = np.full(len(requests), target.delta)
-    return Quote(requests, noise, epsilon, deltas, K, accountant.describe(), utility)
+    deltas = np.full(len(requests), terms.target.delta)
+    return Quote(requests, noise, epsilon, deltas, K, terms.accountant.describe(), utility)

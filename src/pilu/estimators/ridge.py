@@ -21,7 +21,7 @@ from pilu.estimators.learning import check_batch_size
 from pilu.estimators.outputs import LangevinClassifier, LangevinRegressor, read_classes
 from pilu.estimators.partitioned import attached_partitions, is_dask, learned_partitions
 from pilu.estimators.planning import Plan, make_plan, read_steps
-from pilu.estimators.quoting import choose_accountant, read_delta
+from pilu.estimators.quoting import set_terms
 from pilu.estimators.requests import live_rows
 from pilu.estimators.utility import read_validation
 from pilu.minibatch.problem import MinibatchProblem
@@ -118,12 +118,12 @@ class RidgeEstimator(LangevinEstimator):
         check_is_fitted(self)
         loss = check_real("tolerated_loss", tolerated_loss, least=0.0)
         steps, fitted = read_steps(n_unlearn_steps), self.fitted_
-        accountant, delta = choose_accountant(fitted, accountant), read_delta(fitted, delta)
+        terms = set_terms(fitted, accountant, 1.0, delta, steps[-1])
         held_out = read_validation(self, validation)
         if held_out is None:
             raise complaint("validation", "a pair (X, y)", None, "A plan needs data to score.")
         rows = live_rows(fitted.source.live, request)
-        return make_plan(fitted, rows, held_out, loss, delta, accountant, steps)
+        return make_plan(fitted, rows, held_out, loss, terms.target.delta, terms.accountant, steps)
 
     # Dask collections
 
