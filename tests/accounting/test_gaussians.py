@@ -143,11 +143,16 @@ def test_closeness_covers_two_nearby_gaussians(rng):
         (([0.1, 0.2], [0.1], 1), "excesses must be"),
         (([0.1], [0.1], 0), "counts must be integers >= 1"),
         (([0.1], [0.1], 1.5), "counts must be"),
+        (([0.1], [np.inf], 1), "squared_shifts must be"),
+        (([True], [0.1], 1), "excesses must be a real number"),
+        (([0.1], [0.1j], 1), "squared_shifts must be a real number"),
+        ((["0.1"], [0.1], 1), "excesses must be a real number"),
     ],
 )
 def test_bad_input(arguments, words):
-    with pytest.raises(ValueError, match=words):
-        GaussianPair(*arguments)
+    for convert in (lambda value: value, np.array):  # arrays are checked as well as lists
+        with pytest.raises(ValueError, match=words):
+            GaussianPair(*(convert(value) for value in arguments))
     with pytest.raises(ValueError, match="epsilon must be"):
         GaussianPair([0.1], [0.1], 1).delta(-1.0)
 
@@ -192,3 +197,11 @@ def test_a_curve_known_to_next_to_nothing_claims_nothing():
     curve = PrivacyCurve(pair, both=True, epsilon_error=1e4, log_tail=-50.0)
     assert curve.log_delta(3.0) == 0.0
     assert curve.epsilon(1e-5) >= 1e4
+
+
+def test_a_pair_does_not_change_with_the_arrays_it_was_made_of():
+    x, a2, counts = np.array([0.1, -0.2]), np.array([0.3, 0.4]), np.array([1, 2])
+    pair = GaussianPair(x, a2, counts)
+    before = pair.delta(0.5)
+    x[:], a2[:], counts[:] = 5.0, 5.0, 7
+    assert pair.delta(0.5) == before

@@ -241,17 +241,19 @@ class Comparison:
     views : iterator of View
         From the cheapest to the one in all directions; the next is taken only where the errors of
         the last are too large. No view at all is for rows that leave no trace.
+    always_dense : bool
+        Whether this kind of chain never uses projections.
     """
 
-    def __init__(self, law: ChainLaw, views: Iterator[View]) -> None:
+    def __init__(self, law: ChainLaw, views: Iterator[View], *, always_dense: bool = False) -> None:
         self.law, self.n_outputs = law, law.n_outputs
-        self._views, self._view = views, next(views, None)
+        self._views, self._view, self._always_dense = views, next(views, None), always_dense
         self._seen: dict[int, ChainDifference] = {}  # by the view in use
 
     @property
     def is_dense(self) -> bool:
         """Whether all directions had to be used, not a projection."""
-        return self._view is not None and self._view.projection is None
+        return self._always_dense or (self._view is not None and self._view.projection is None)
 
     @property
     def size(self) -> int:

@@ -47,9 +47,9 @@ class _Laws(NamedTuple):
 
 def compare_minibatches(law: MinibatchIterates, rows: Rows, X: Array, Y: Array) -> Comparison:
     """The run with `rows` (values X, Y) against the run without them."""
-    if not X.any() or law.n_visits(rows) == 0:  # they leave no trace
-        return Comparison(law, iter(()))
-    return Comparison(law, iter([View(_Difference(law, rows, X, Y).before)]))
+    leaves_trace = X.any() and law.n_visits(rows) > 0
+    views = [View(_Difference(law, rows, X, Y).before)] if leaves_trace else []
+    return Comparison(law, iter(views), always_dense=True)
 
 
 class _Difference:
