@@ -18,8 +18,8 @@ from pilu.certify.accountant import Target
 from pilu.certify.registry import resolve_accountant
 from pilu.chains.entropy import SeededGaussian
 from pilu.chains.predictions import Prospect
-from pilu.chains.request import Request
 from pilu.chains.schedule import Schedule, Segment
+from pilu.data.rows import Request
 from pilu.estimators.utility import Validation, read_validation
 from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectral import draw_after

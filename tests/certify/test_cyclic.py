@@ -16,9 +16,8 @@ from oracles.minibatch import (
 )
 from pilu import Exact, LangevinRidge, Theorem
 from pilu.certify.accountant import Target
-from pilu.chains.request import Request
 from pilu.chains.schedule import Schedule, Segment
-from pilu.data.rows import RowSource
+from pilu.data.rows import Request, RowSource
 from pilu.minibatch.difference import compare_minibatches
 from pilu.minibatch.law import MinibatchLaw
 from pilu.minibatch.problem import MinibatchProblem

@@ -12,8 +12,8 @@ from oracles.pairs import output_laws, whitened
 from pilu import Exact, LangevinRidge, Theorem
 from pilu.accounting import GaussianPair
 from pilu.certify.accountant import Target
-from pilu.chains.request import Request
 from pilu.chains.schedule import Schedule, Segment
+from pilu.data.rows import Request
 from pilu.ridge import difference
 from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectrum import Spectrum

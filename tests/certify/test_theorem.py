@@ -11,7 +11,7 @@ from oracles.calibrate import dense_mu, dense_noise, group_sum_bounds
 from oracles.dense import joint_group_bounds, sensitivity_bounds
 from oracles.high_precision import epsilon_from_mu_mp
 from pilu import LangevinRidge, Theorem
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 from pilu.ridge.sensitivities import RidgeSensitivities
 
 

@@ -19,7 +19,7 @@ from experiments.linear.engine import ACCOUNTANTS, Engine
 from oracles.dense import sensitivity_bounds
 from pilu import LangevinRidge, LangevinRidgeClassifier
 from pilu.chains.chain import SOLVERS
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 from pilu.datasets import load_motorcycle
 
 MANY = 2000

@@ -16,7 +16,7 @@ from oracles.qp import closed_form_mu, minmax_mu, solve_qp
 from pilu import Certificate, CertificateMismatch, LangevinHuber, LangevinLogistic
 from pilu.certify.accountant import Target
 from pilu.certify.scope import scope_of_redraw
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 from pilu.exceptions import AlreadyForgotten, RowsChanged, RowsNotAttached
 from pilu.losses.sensitivities import SmoothSensitivities
 

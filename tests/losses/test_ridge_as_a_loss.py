@@ -6,7 +6,7 @@ import pytest
 from conftest import with_ones
 from losses.plain import chains, gradients_along, model_for, problem_for, squared_gradient
 from pilu import LangevinRidge
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 from pilu.losses.sensitivities import SmoothSensitivities
 from pilu.minibatch.sensitivities import MinibatchSensitivities
 from pilu.ridge.sensitivities import RidgeSensitivities

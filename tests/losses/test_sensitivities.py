@@ -19,7 +19,7 @@ from losses.plain import (
     walk,
 )
 from pilu import LangevinLogistic
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 from pilu.losses.sensitivities import SmoothSensitivities
 
 N_ROWS, STEPS, ALPHA, NOISE, SLACK, RUNS = 24, 60, 0.5, 0.08, 0.2, 100

@@ -8,7 +8,7 @@ import pandas as pd
 
 from experiments.linear.command import compute_script
 from experiments.linear.engine import Engine, repeated
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 from pilu.ridge.sensitivities import RidgeSensitivities
 
 N_SHOWN = 120

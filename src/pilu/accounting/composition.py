@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
-from pilu._checks import check_real, complaint
+from pilu._checks import as_numbers, check_real, complaint
 from pilu.accounting.curves import Curve, GaussianCurve
 from pilu.accounting.table import CurveTable, chained
 
@@ -98,7 +98,8 @@ class Spent:
         if gaussian is not None:
             mu, slack = (check_real("gaussian", v, least=0.0) for v in gaussian)
             gaussian = GaussianCurve(mu, slack)
-        table = CurveTable(record["epsilons"], record["deltas"])
+        epsilons, deltas = (as_numbers(name, record[name]) for name in ("epsilons", "deltas"))
+        table = CurveTable(tuple(epsilons.tolist()), tuple(deltas.tolist()))
         # The table knows the total, so that a later total is never worse than the plain rule.
         if not table.at(epsilon) * (1 - _TOLERANCE) <= delta <= 1:
             raise complaint("delta", "in [0, 1] and at least that of the table", delta)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from pilu._checks import check_probability, check_real
+from pilu._checks import check_real, complaint
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import delta_from_mu
 from pilu.accounting.search import safe_root
@@ -148,7 +148,9 @@ class PrivacyCurve:
 
     def epsilon(self, delta: float) -> float:
         """Least epsilon, rounded up, with delta(epsilon) <= delta."""
-        target = math.log(check_probability("delta", delta)) - 1e-14
+        if not 0.0 < delta < 1.0:
+            raise complaint("delta", "in (0, 1)", delta)
+        target = math.log(delta) - 1e-14
 
         def excess(epsilon: float) -> float:
             try:

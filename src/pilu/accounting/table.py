@@ -19,7 +19,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pilu._checks import as_numbers, complaint
+from pilu._checks import complaint
 
 __all__ = ["CurveTable", "chained"]
 
@@ -45,7 +45,7 @@ class CurveTable:
     deltas: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        e, d = as_numbers("epsilons", self.epsilons), as_numbers("deltas", self.deltas)
+        e, d = (np.array(v, dtype=np.float64) for v in (self.epsilons, self.deltas))
         if e.ndim != 1 or not 1 <= len(e) <= _MOST_POINTS:
             raise complaint("epsilons", f"1 to {_MOST_POINTS} numbers", self.epsilons)
         if not (np.isfinite(e).all() and e[0] >= 0 and (np.diff(e) > 0).all()):

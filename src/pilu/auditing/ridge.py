@@ -19,8 +19,8 @@ from pilu.accounting.gaussians import GaussianPair
 from pilu.auditing.distinguishers import Known
 from pilu.chains.chain import Chain
 from pilu.chains.entropy import SeededGaussian
-from pilu.chains.request import Request
 from pilu.chains.schedule import Segment
+from pilu.data.rows import Request
 from pilu.estimators.requests import live_rows
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.exceptions import WrongInput

@@ -11,8 +11,8 @@ from pilu._checks import check_integer, check_real
 from pilu.auditing.distinguishers import Known
 from pilu.chains.chain import Chain
 from pilu.chains.entropy import SimulatedGaussian
-from pilu.chains.request import Request
 from pilu.chains.schedule import Segment
+from pilu.data.rows import Request
 from pilu.estimators.requests import live_rows
 from pilu.estimators.smooth import SmoothClassifier, SmoothRegressor
 from pilu.exceptions import WrongInput

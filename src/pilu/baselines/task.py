@@ -15,8 +15,8 @@ from pilu.baselines.objective import Objective, QuadraticObjective, RowObjective
 from pilu.baselines.ridge_parts import RidgeParts
 from pilu.certify.accountant import Law
 from pilu.chains.entropy import GaussianSource
-from pilu.chains.request import Request
 from pilu.chains.schedule import Schedule, Segment
+from pilu.data.rows import Request
 from pilu.data.targets import ClassTargets
 from pilu.estimators.requests import live_rows
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier

@@ -15,7 +15,7 @@ from pilu.certify.accountant import Calibration, Law, Target
 from pilu.certify.exact import Exact
 from pilu.certify.theorem import Theorem
 from pilu.chains.comparison import Comparison
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 
 __all__ = ["CoarseExact", "CoarseTheorem", "coarse_accountant"]
 

@@ -25,7 +25,7 @@ from pilu.certify.accountant import Calibration, Law, Progress, Target
 from pilu.certify.certificate import Certificate
 from pilu.certify.checks import TOLERANCE, require
 from pilu.chains.comparison import Comparison, Enclosure
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 
 __all__ = ["Exact", "curve_of"]
 

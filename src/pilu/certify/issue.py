@@ -30,6 +30,7 @@ def certify_langevin(
     prior: Spent,
     conditional_on: Sequence[str],
     statistics_error: float,
+    batch_facts: Mapping[str, bool],
     utility: Mapping[str, Any] | None = None,
 ) -> tuple[Certificate, Spent]:
     """The certificate of a chain that has just forgotten `rows`, and the new running total."""
@@ -39,7 +40,7 @@ def certify_langevin(
     if not c.epsilon <= target.epsilon:
         raise _out_of_reach(target.epsilon, c.delta, f"the noise found reaches {c.epsilon:g}.")
     total, before = prior.after(epsilon=c.epsilon, delta=c.delta, curve=c.curve), prior.record()
-    problem, K = chain.problem, target.n_unlearn_steps
+    K = target.n_unlearn_steps
     certificate = Certificate(
         schema=SCHEMA,
         method="langevin",
@@ -69,7 +70,7 @@ def certify_langevin(
             slack=c.slack,
             both_directions=c.both_directions,
         ),
-        checks={**c.checks, **problem.batch_facts(rows, chain.schedule.n_steps, K)},
+        checks={**c.checks, **batch_facts},
         evidence=None,
         evidence_sha256="",
         versions=dict(library_versions()),

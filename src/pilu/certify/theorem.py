@@ -22,8 +22,8 @@ from pilu.certify.accountant import Calibration, Law, Progress, Target
 from pilu.certify.certificate import Certificate, sha256_of
 from pilu.certify.checks import TOLERANCE, require, require_close
 from pilu.chains.contraction import ROUNDING
-from pilu.chains.request import Request
 from pilu.chains.sensitivities import Sensitivities
+from pilu.data.rows import Request
 from pilu.exceptions import WrongInput
 
 __all__ = ["Theorem"]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from pilu.chains.comparison import Comparison
 from pilu.chains.predictions import Predictions, Prospect
-from pilu.chains.request import Request
 from pilu.chains.schedule import Schedule
 from pilu.chains.sensitivities import Sensitivities
+from pilu.data.rows import Request
 
 __all__ = ["Forecast", "Law", "RequestForecast"]
 

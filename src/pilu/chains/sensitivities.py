@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from pilu.accounting.quantiles import noncentral_chi_upper_quantile
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 
 __all__ = ["Sensitivities", "gaussian_norm_bound", "joint_norm_bounds"]
 

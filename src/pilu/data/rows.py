@@ -6,14 +6,14 @@ import secrets
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu.exceptions import RowsChanged, RowsNotAttached, WrongInput
 
-__all__ = ["ArrayRows", "RowSource", "Rows", "compare_digests", "digests_of"]
+__all__ = ["ArrayRows", "Request", "RowSource", "Rows", "compare_digests", "digests_of"]
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -272,3 +272,20 @@ def digests_of(x: Array, y: Array, key: bytes) -> Digests:
             digest.update(row)
             raw += digest.digest()[:_DIGEST_BYTES]
     return np.frombuffer(raw, dtype=np.uint8).reshape(len(x), _DIGEST_BYTES)
+
+
+class Request(NamedTuple):
+    """Rows to forget together: X is R x p (with the intercept's ones), Y is R x d."""
+
+    X: Array
+    Y: Array
+    rows: NDArray[np.intp]  # their fit-time positions
+
+    def part(self, rows: slice) -> "Request":
+        """Some of the rows."""
+        return Request(self.X[rows], self.Y[rows], self.rows[rows])
+
+    @classmethod
+    def read(cls, source: RowSource, rows: NDArray[np.intp]) -> "Request":
+        """The request to forget `rows`, checked against their digests."""
+        return cls(*source.take(rows), rows)

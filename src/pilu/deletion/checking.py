@@ -17,8 +17,8 @@ from pilu.certify.exact import Exact, curve_of
 from pilu.certify.verify import verify
 from pilu.chains.law import Law
 from pilu.chains.problem import Run
-from pilu.chains.request import Request
 from pilu.chains.schedule import Schedule, Segment
+from pilu.data.rows import Request
 from pilu.data.statistics import Statistics
 from pilu.data.tables import encoded_targets
 from pilu.deletion.attaching import table_of, with_rows

@@ -12,8 +12,8 @@ from pilu._checks import check_integer
 from pilu._processes import packed
 from pilu._progress import progress_bar
 from pilu.certify.coarse import coarse_accountant
-from pilu.chains.request import Request
 from pilu.data.names import hash_of
+from pilu.data.rows import Request
 from pilu.data.table import rows_in_a_batch
 from pilu.deletion.attaching import table_of, with_rows
 from pilu.deletion.store import Snapshot, Store

@@ -19,10 +19,8 @@ from pilu._checks import (
 )
 from pilu.certify.accountant import Accountant
 from pilu.certify.certificate import Certificate
-from pilu.chains.entropy import gaussian_source
 from pilu.chains.problem import Problem
-from pilu.chains.request import Request
-from pilu.data.rows import RowSource
+from pilu.data.rows import Request, RowSource
 from pilu.data.targets import ClassTargets, NumericTargets
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.forgetting import forget, redraw, verify_issued
@@ -333,12 +331,11 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             fitted.source.live, rows=rows, ids=ids, subject=subject, may_be_none=terms is None
         )
         held_out = None if validation is None else read_validation(self, validation)
-        gaussian = gaussian_source(self.random_state, stream=fitted.n_requests + 1)
-        targets, options = self.targets_, {"keep_empty_classes": keep, "validation": held_out}
+        given: tuple[Any, ...] = self.random_state, self.targets_, keep, held_out
         if terms is None:
-            after, certificate = redraw(fitted, positions, gaussian, targets, **options)
+            after, certificate = redraw(fitted, positions, *given)
         else:
-            after, certificate = forget(fitted, positions, terms, gaussian, targets, **options)
+            after, certificate = forget(fitted, positions, terms, *given)
         self.fitted_ = after  # the one assignment: an interrupt before it changes nothing
         return certificate
 

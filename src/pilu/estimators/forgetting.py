@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from pilu.certify.certificate import Certificate, names_parameters
 from pilu.certify.issue import certify_langevin, certify_redraw
 from pilu.certify.verify import verify
-from pilu.chains.entropy import GaussianSource
-from pilu.chains.request import Request
+from pilu.chains.entropy import gaussian_source
 from pilu.chains.schedule import Segment
+from pilu.data.rows import Request
 from pilu.data.targets import ClassTargets, NumericTargets
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.quoting import Terms
@@ -29,9 +29,8 @@ def forget(
     fitted: Fitted,
     rows: Rows,
     terms: Terms,
-    gaussian: GaussianSource,
+    random_state: int | None,
     targets: Targets,
-    *,
     keep_empty_classes: bool,
     validation: Validation | None,
 ) -> tuple[Fitted, Certificate]:
@@ -43,6 +42,9 @@ def forget(
     segment = Segment(target.n_unlearn_steps, calibration.noise)
     error = chain.problem.statistics_error  # before rows are subtracted
     problem = chain.problem.without(rows, request.X, request.Y)
+    n_steps = chain.schedule.n_steps + segment.steps
+    facts = problem.batch_facts(rows, n_steps, segment.steps)
+    gaussian = gaussian_source(random_state, fitted.n_requests + 1)
     moved = chain.forgetting(problem, segment, gaussian)
     seconds, utility = time.perf_counter() - started, None
     if validation is not None:
@@ -56,6 +58,7 @@ def forget(
         fitted.spent,
         fitted.certificates,
         error,
+        facts,
         utility,
     )
     sha256 = certificate.sha256
@@ -75,9 +78,8 @@ def forget(
 def redraw(
     fitted: Fitted,
     rows: Rows,
-    gaussian: GaussianSource,
+    random_state: int | None,
     targets: Targets,
-    *,
     keep_empty_classes: bool,
     validation: Validation | None,
 ) -> tuple[Fitted, Certificate]:
@@ -89,6 +91,7 @@ def redraw(
     if request is not None and len(rows):
         counts = _counts_left(fitted, targets, request, keep_empty_classes=keep_empty_classes)
         problem = problem.without(rows, request.X, request.Y)
+    gaussian = gaussian_source(random_state, fitted.n_requests + 1)
     chain = fitted.chain.redrawn(problem, gaussian)
     seconds, utility = time.perf_counter() - started, None
     if validation is not None and request is not None:

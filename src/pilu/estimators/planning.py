@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from pilu._checks import check_integer, complaint
 from pilu.certify.accountant import Accountant, Law, Target
 from pilu.chains.predictions import Prospect
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.utility import Appraiser, Validation
 

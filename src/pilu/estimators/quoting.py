@@ -11,7 +11,7 @@ from pilu._checks import check_integer, check_probability, check_real, complaint
 from pilu._progress import progress_bar
 from pilu.certify.accountant import Accountant, Law, Target
 from pilu.certify.registry import resolve_accountant, usual_accountant
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.quote import Quote
 from pilu.estimators.requests import live_rows

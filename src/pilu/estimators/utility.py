@@ -15,8 +15,8 @@ from pilu.certify.accountant import Law
 from pilu.chains.chain import Chain
 from pilu.chains.entropy import SystemGaussian
 from pilu.chains.predictions import Predictions, Prospect, expected_accuracy, expected_rmse
-from pilu.chains.request import Request
 from pilu.chains.schedule import Segment
+from pilu.data.rows import Request
 from pilu.exceptions import WrongInput
 
 __all__ = [

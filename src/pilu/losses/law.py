@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import complaint
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 from pilu.exceptions import WrongInput
 from pilu.losses.iterates import SmoothIterates
 from pilu.losses.sensitivities import SmoothSensitivities

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pilu._checks import complaint
 from pilu.chains.contraction import ROUNDING
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 from pilu.exceptions import BeyondPrecision
 from pilu.losses.iterates import SmoothIterates
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.chains.comparison import Comparison
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 from pilu.minibatch.difference import compare_minibatches
 from pilu.minibatch.forecast import MinibatchForecast
 from pilu.minibatch.iterates import MinibatchIterates

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.chains.contraction import ROUNDING, contraction_between
-from pilu.chains.request import Request
 from pilu.chains.sensitivities import gaussian_norm_bound, joint_norm_bounds
+from pilu.data.rows import Request
 from pilu.minibatch.iterates import MinibatchIterates, VisitLaw
 
 __all__ = ["MinibatchSensitivities"]

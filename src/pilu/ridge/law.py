@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.chains.comparison import Comparison
-from pilu.chains.request import Request
+from pilu.data.rows import Request
 from pilu.ridge.difference import compare_ridge
 from pilu.ridge.forecast import Forecast
 from pilu.ridge.iterates import RidgeIterates

@@ -194,7 +194,7 @@ class RidgeProblem:
                 spectrum = known.spectrum.without(x, y)
                 corrected = _Known(known.statistics, spectrum, pending)
                 problem = RidgeProblem(source, self.alpha, corrected, self.solver)
-                if len(pending[0]) > min(_MOST_PENDING, source.n_columns // _COLUMNS_FOR_EACH):
+                if len(pending[0]) > min(_MOST_PENDING, len(spectrum.basis) // _COLUMNS_FOR_EACH):
                     problem.consolidate()
                 return problem
         # Few rows, or a deletion that cancels the digits of the rest: start from the rows.
