@@ -32,10 +32,12 @@ from pilu.baselines import (
     Retraining,
     Task,
     UniformLangevin,
+    residual_table,
 )
 from pilu.baselines.ball import largest_gradients, reach
 from pilu.baselines.descent import distance_bound
 from pilu.baselines.dp_gd import clipped_gradient, gradient_norms, residual_limits
+from pilu.baselines.newton import certified_epsilon, residual_bound
 from pilu.baselines.uniform import any_row_noise, worst_row_noise
 from pilu.estimators.smooth import SmoothRegressor
 from pilu.losses import Huber, Logistic, Softmax, Squared
@@ -322,9 +324,14 @@ def test_ridge_formulas_refuse(make_smooth):
     for method in (LeaveOneOut(), LeaveOneOut(converged=False), ProjectiveResidual()):
         with pytest.raises(ValueError, match=r"model must be a LangevinRidge or .* logistic loss"):
             method.fit(task)
-    for part in ("gram", "cross", "spectrum", "law"):
+    assert task.closed_forms is None
+    for use in (
+        lambda: residual_table(task, 3),
+        lambda: certified_epsilon(task, 0.1),
+        lambda: residual_bound(task, 0.1, 0.05),
+    ):
         with pytest.raises(ValueError, match="formula is exact for squares only"):
-            getattr(task, part)
+            use()
     with pytest.raises(ValueError, match="accountant must be 'theorem' for the logistic loss"):
         Langevin("exact").fit(task).answer(3)
     with pytest.raises(ValueError, match="step_size must be at most 1/L"):

@@ -113,7 +113,7 @@ def test_renyi_walks_within_the_ball(make_task, radius):
         scale = np.sqrt(2 * task.step_size) * answer.noise
         for _ in range(steps):
             # The noise is drawn for coordinates in the eigenbasis; isotropic is isotropic.
-            noise = scale * task.spectrum.basis @ rng.standard_normal(theta.shape)
+            noise = scale * task.closed_forms.spectrum.basis @ rng.standard_normal(theta.shape)
             theta = theta - task.step_size * (X.T @ (X @ theta - Y) + task.alpha * theta) + noise
             theta = theta * min(1.0, radius / np.linalg.norm(theta))
         return theta
