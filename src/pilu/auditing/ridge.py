@@ -5,9 +5,7 @@ distinguisher is better, and its errors are those that the exact accountant comp
 """
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -15,12 +13,11 @@ from numpy.typing import NDArray
 
 from pilu.accounting.gaussians import GaussianPair
 from pilu.auditing.distinguishers import Known
-from pilu.auditing.request import AuditedRequest
+from pilu.auditing.two_runs import TwoRuns
 from pilu.chains.entropy import SeededGaussian
 from pilu.chains.problem import Problem
 from pilu.chains.schedule import Segment
 from pilu.data.statistics import Statistics
-from pilu.estimators.base import LangevinEstimator
 from pilu.exceptions import WrongInput
 from pilu.ridge.spectral import decay, drift, spread
 from pilu.ridge.spectrum import Spectrum
@@ -30,8 +27,7 @@ __all__ = ["RidgeRuns"]
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class RidgeRuns:
+class RidgeRuns(TwoRuns):
     """Repeated learning and unlearning, with the rows of a request and without them.
 
     Parameters
@@ -57,35 +53,27 @@ class RidgeRuns:
     True
     """
 
-    model: LangevinEstimator
-    rows: Any
-    noise: float
-    n_unlearn_steps: int
-
     def __post_init__(self) -> None:
-        chain = self._audited.chain
+        super().__post_init__()
+        chain = self._chain
         if chain.problem.minibatch_size is not None or not chain.law(corrected=True).is_gaussian:
             raise WrongInput(
                 "model must be ridge with batch_size=None, got mini-batches or another loss. Use "
                 "SmoothRuns for other losses."
             )
 
-    @cached_property
-    def _audited(self) -> AuditedRequest:
-        return AuditedRequest.of(self.model, self.rows, self.noise, self.n_unlearn_steps)
-
     def unlearned(self, seed: int) -> Array:
         """Parameters of one run that learned the rows and unlearned them."""
-        return self._run(self._audited.chain.problem, seed)
+        return self._run(self._chain.problem, seed)
 
     def retrained(self, seed: int) -> Array:
         """Parameters of one run that never saw the rows, the unlearning steps included."""
-        return self._run(self._audited.retained, seed)
+        return self._run(self._retained, seed)
 
     def _run(self, learning: Problem, seed: int) -> Array:
-        learned = self._audited.chain.redrawn(learning, SeededGaussian(seed, 0))
-        retained, forgetting = self._audited.retained, self._audited.forgetting
-        return learned.forgetting(retained, forgetting, SeededGaussian(seed, 1)).theta.ravel()
+        learned = self._chain.redrawn(learning, SeededGaussian(seed, 0))
+        noise = SeededGaussian(seed, 1)
+        return learned.forgetting(self._retained, self._forgetting, noise).theta.ravel()
 
     @property
     def likelihood_ratio(self) -> Known:
@@ -112,13 +100,13 @@ class RidgeRuns:
     @cached_property
     def _laws(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         """Means (p x d) and covariances (p x p) of the two outputs."""
-        chain, forgetting = self._audited.chain, self._audited.forgetting
-        retained, learning = _spectrum(self._audited.retained), chain.schedule.segments[0]
+        chain, retained = self._chain, _spectrum(self._retained)
+        eta, learning = chain.step_size, chain.schedule.segments[0]
         start = chain.start, np.zeros((len(chain.start), len(chain.start)))
 
         def law(spectrum: Spectrum) -> tuple[Array, Array]:
-            learned = _law_after(spectrum, chain.step_size, learning, *start)
-            return _law_after(retained, chain.step_size, forgetting, *learned)
+            learned = _law_after(spectrum, eta, learning, *start)
+            return _law_after(retained, eta, self._forgetting, *learned)
 
         return law(_spectrum(chain.problem)), law(retained)
 

@@ -1,18 +1,15 @@
 """The two runs of Definition 1 for a smooth loss, many of them at a time."""
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import check_integer
 from pilu.auditing.distinguishers import Known
-from pilu.auditing.request import AuditedRequest
+from pilu.auditing.two_runs import TwoRuns
 from pilu.chains.entropy import SimulatedGaussian
 from pilu.chains.problem import Problem
-from pilu.estimators.base import LangevinEstimator
 from pilu.exceptions import WrongInput
 from pilu.losses.objective import SmoothObjective
 
@@ -23,8 +20,7 @@ Array = NDArray[np.float64]
 _UNLEARNED, _RETRAINED = 2, 3  # streams of a seed; stream 1 is for a model's auxiliary runs
 
 
-@dataclass(frozen=True, eq=False)
-class SmoothRuns:
+class SmoothRuns(TwoRuns):
     """Repeated learning and unlearning, with the rows of a request and without them.
 
     Parameters
@@ -51,21 +47,13 @@ class SmoothRuns:
     True
     """
 
-    model: LangevinEstimator
-    rows: Any
-    noise: float
-    n_unlearn_steps: int
-
     def __post_init__(self) -> None:
-        if self._audited.chain.law(corrected=True).is_gaussian:
+        super().__post_init__()
+        if self._chain.law(corrected=True).is_gaussian:
             raise WrongInput(
                 f"model must have a smooth loss, got {type(self.model).__name__}. Use RidgeRuns "
                 "for ridge."
             )
-
-    @cached_property
-    def _audited(self) -> AuditedRequest:
-        return AuditedRequest.of(self.model, self.rows, self.noise, self.n_unlearn_steps)
 
     def unlearned(self, seed: int) -> Array:
         """Parameters of one run that learned the rows and unlearned them."""
@@ -82,9 +70,8 @@ class SmoothRuns:
     @property
     def score_of_the_rows(self) -> Known:
         """How well the first of the rows is fitted: the most obvious attack."""
-        x, y = self._audited.request.X[0], self._audited.request.Y[0]
-        loss = _objective(self._audited.chain.problem).loss
-        shape = self._audited.chain.theta.shape
+        x, y = self._request.X[0], self._request.Y[0]
+        loss, shape = _objective(self._chain.problem).loss, self._chain.theta.shape
 
         def fit(outputs: Array) -> Array:
             scores = np.einsum("rpc,p->rc", np.asarray(outputs).reshape(-1, *shape), x)
@@ -93,17 +80,16 @@ class SmoothRuns:
         return Known(fit, "loss of the row")
 
     def _unlearned(self, n_runs: int, seed: int) -> Array:
-        return self._runs(self._audited.chain.problem, n_runs, (seed, _UNLEARNED))
+        return self._runs(self._chain.problem, n_runs, (seed, _UNLEARNED))
 
     def _retrained(self, n_runs: int, seed: int) -> Array:
-        return self._runs(self._audited.retained, n_runs, (seed, _RETRAINED))
+        return self._runs(self._retained, n_runs, (seed, _RETRAINED))
 
     def _runs(self, learning: Problem, n_runs: int, seed: tuple[int, ...]) -> Array:
         check_integer("n_runs", n_runs, least=1)
-        audited, gaussian = self._audited, SimulatedGaussian(seed)
-        chain, done = audited.chain, 0
-        theta = np.tile(chain.start, (1, n_runs))
-        walks = (learning, chain.schedule.segments[0]), (audited.retained, audited.forgetting)
+        chain, gaussian = self._chain, SimulatedGaussian(seed)
+        theta, done = np.tile(chain.start, (1, n_runs)), 0
+        walks = (learning, chain.schedule.segments[0]), (self._retained, self._forgetting)
         for problem, segment in walks:
             objective = _objective(problem)
             objective.check_rows(range(done, done + segment.steps))
