@@ -132,7 +132,7 @@ def test_no_error_at_all_fits_no_more_than_the_runs_show():
 
 
 def test_scores_come_from_distinguishers_that_have_not_seen_the_run():
-    """One feature for every run: whoever remembers the runs tells all of them apart."""
+    """One feature for every run: a distinguisher that remembers runs would separate all of them."""
     runs = np.eye(60)
     unlearned, retrained = cross_scores(Logistic(), runs[:30], runs[30:], seed=0)
     assert abs(trade_off(unlearned, retrained).auc - 0.5) < 0.2

@@ -111,7 +111,7 @@ def test_without_test_data_there_are_no_errors(diabetes):
     assert frame["metric"].iloc[0] == "rmse"
 
 
-def test_labels_are_told_from_targets(digits):
+def test_labels_are_distinguished_from_targets(digits):
     X, y = digits
     letters = np.array(list("abcdefghij"))[y]
     for labels in (y, letters):

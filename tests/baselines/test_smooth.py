@@ -215,14 +215,14 @@ def test_how_far_steps_reach(make_smooth, kind, alpha):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_worst_row_is_the_dearest_of_the_quote(make_smooth, kind):
+def test_the_worst_row_is_the_hardest_of_the_quote(make_smooth, kind):
     task = make_smooth(kind)
     model = task.learned(task.langevin(), task.X, task.Y)
     options = {"epsilon": 1.0, "delta": 1e-2, "n_unlearn_steps": 7}
     assert worst_row_noise(task, 1) == pytest.approx(model.quote(**options).noise.max(), rel=1e-9)
     groups = [[3, 4], [8, 17], [20, 29]]
-    dearest = np.argsort(model.quote(**options).noise)[-2:].tolist()
-    assert worst_row_noise(task, 2) >= model.quote([*groups, dearest], **options).noise.max()
+    hardest = np.argsort(model.quote(**options).noise)[-2:].tolist()
+    assert worst_row_noise(task, 2) >= model.quote([*groups, hardest], **options).noise.max()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -401,7 +401,7 @@ def test_a_lipschitz_certificate_holds_for_a_linear_chain():
 
 
 class Bowl(Squared):
-    """A loss that may be negative, as far as anybody knows."""
+    """A loss that is not known to be non-negative."""
 
     name = "bowl"
 
