@@ -14,7 +14,6 @@ from pilu._checks import complaint
 from pilu.baselines.closed_forms import ClosedForms
 from pilu.baselines.objective import Objective, QuadraticObjective, RowObjective
 from pilu.certify.accountant import Target
-from pilu.chains.entropy import GaussianSource
 from pilu.chains.law import Law, RequestForecast
 from pilu.chains.predictions import Predictions
 from pilu.chains.problem import Problem, Run
@@ -22,8 +21,7 @@ from pilu.chains.request import Request
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.targets import ClassTargets
 from pilu.estimators.base import LangevinEstimator
-from pilu.estimators.learning import gaussian_source
-from pilu.estimators.quoting import choose_accountant, set_target
+from pilu.estimators.quoting import set_terms
 from pilu.estimators.requests import live_rows
 from pilu.exceptions import WrongInput
 from pilu.losses.loss import Loss, Squared
@@ -86,8 +84,7 @@ class Task:
             )
         fitted = clone(model).fit(X, y)
         state = fitted.fitted_
-        accountant = choose_accountant(state, "auto")
-        _, target = set_target(state, accountant, epsilon, delta, n_unlearn_steps)
+        target = set_terms(state, "auto", epsilon, delta, n_unlearn_steps).target
         everything = Request.read(state.source, np.arange(state.source.n_rows))
         return cls(
             model=fitted,
