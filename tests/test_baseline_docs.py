@@ -97,7 +97,7 @@ def test_ratios_of_noise(frames, settings):
 def test_newton_after_few_steps(frames, settings):
     (X, _, y, _), model = settings["digits"]
     task = Task.of(model, X, y, epsilon=1.0)
-    spectrum = task.spectrum
+    spectrum = task.closed_forms.spectrum
     q = np.maximum(1 - task.step_size * spectrum.eigenvalues, 0.0) ** 300
     shifts = np.sum(np.square(q[:, None] * spectrum.cross), axis=1) / 0.1**2
     pair = GaussianPair((1 - q) ** 2 - 1, shifts, 10)

@@ -70,7 +70,7 @@ class Engine:
     @cached_property
     def targets(self) -> np.ndarray:
         """Y, n x d."""
-        return self.model._attachable(self.data.X, self.data.y)[1]
+        return self.model.read_rows(self.data.X, self.data.y)[1]
 
     def law(self, n_steps: int | None = None, noise: float | None = None) -> RidgeLaw:
         """The law of learning, by default with the study's T and sigma_learn."""

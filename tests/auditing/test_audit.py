@@ -132,7 +132,7 @@ def test_no_error_at_all_fits_no_more_than_the_runs_show():
 
 
 def test_scores_come_from_distinguishers_that_have_not_seen_the_run():
-    """One feature for every run: whoever remembers the runs tells all of them apart."""
+    """One feature for every run: a distinguisher that remembers runs would separate all of them."""
     runs = np.eye(60)
     unlearned, retrained = cross_scores(Logistic(), runs[:30], runs[30:], seed=0)
     assert abs(trade_off(unlearned, retrained).auc - 0.5) < 0.2
@@ -244,9 +244,9 @@ GOOD = np.random.default_rng(0).normal(size=(2, 30, 3))
     [
         (GOOD[0][:11], GOOD[1], {}, "unlearned must have at least 12 runs for confidence=0.95"),
         (GOOD[0], GOOD[1][:20], {"confidence": 0.9999}, "retrained must have at least 30 runs"),
-        (GOOD[0], GOOD[1][:, :2], {}, "as many features, got 3 and 2"),
+        (GOOD[0], GOOD[1][:, :2], {}, "the same number of features, got 3 and 2"),
         (GOOD[0][0], GOOD[1], {}, r"unlearned must be an array of shape \(n_runs, n_features\)"),
-        (GOOD[0], np.where(GOOD[1] > 1, np.nan, GOOD[1]), {}, "retrained must be finite, in run"),
+        (GOOD[0], np.where(GOOD[1] > 1, np.nan, GOOD[1]), {}, "retrained must be finite in run"),
         (GOOD[0], GOOD[1], {"delta": 0.0}, "delta must be"),
         (GOOD[0], GOOD[1], {"confidence": 1.0}, "confidence must be"),
         (GOOD[0], GOOD[1], {"seed": -1}, "seed must be"),
@@ -255,7 +255,7 @@ GOOD = np.random.default_rng(0).normal(size=(2, 30, 3))
         (GOOD[0], GOOD[1], {"distinguisher": LogisticRegression()}, "fit, learns and name"),
         (GOOD[0], GOOD[1], {"distinguisher": Known(lambda runs: runs[0])}, r"of shape \(15,\)"),
         (GOOD[0] + 1j, GOOD[1], {}, "unlearned must be real numbers"),
-        ([[1.0], [1.0, 2.0]] * 10, GOOD[1], {}, "unlearned must be real numbers, as many"),
+        ([[1.0], [1.0, 2.0]] * 10, GOOD[1], {}, "unlearned must be real numbers, equally many"),
         (1e200 * GOOD[0], GOOD[1], {}, "unlearned must be at most 1e.100 in size"),
         (
             GOOD[0],
@@ -263,12 +263,12 @@ GOOD = np.random.default_rng(0).normal(size=(2, 30, 3))
             {"distinguisher": Known(lambda runs: np.full(len(runs), np.inf))},
             "scores must be finite",
         ),
-        (lambda seed: [1.0], GOOD[1], {}, "n_runs must be given where unlearned is a function"),
+        (lambda seed: [1.0], GOOD[1], {}, "n_runs must be given if unlearned is a function"),
         (
             lambda seed: np.ones(1 + seed // 2 % 2),
             GOOD[1],
             {"n_runs": 30},
-            "unlearned must give as many outputs for every seed",
+            "unlearned must return the same number of outputs for every seed",
         ),
     ],
 )

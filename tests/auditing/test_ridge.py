@@ -131,5 +131,5 @@ def test_models_that_will_not_do(small):
     with pytest.raises(ValueError, match="rows must be in"):
         RidgeRuns(model, 30, noise=1.0, n_unlearn_steps=5)
     model.unlearn(3)
-    with pytest.raises(ValueError, match="must not have forgotten anybody"):
+    with pytest.raises(ValueError, match="must not have forgotten any rows"):
         RidgeRuns(model, 4, noise=1.0, n_unlearn_steps=5)

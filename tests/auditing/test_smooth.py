@@ -92,5 +92,5 @@ def test_wrong_models():
     with pytest.raises(ValueError, match="another loss"):
         RidgeRuns(model, 7, noise=1.0, n_unlearn_steps=1)
     model.unlearn(3, n_unlearn_steps=1)
-    with pytest.raises(ValueError, match="forgotten anybody"):
+    with pytest.raises(ValueError, match="forgotten any rows"):
         SmoothRuns(model, 7, noise=1.0, n_unlearn_steps=1)

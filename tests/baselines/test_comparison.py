@@ -111,7 +111,7 @@ def test_without_test_data_there_are_no_errors(diabetes):
     assert frame["metric"].iloc[0] == "rmse"
 
 
-def test_labels_are_told_from_targets(digits):
+def test_labels_are_distinguished_from_targets(digits):
     X, y = digits
     letters = np.array(list("abcdefghij"))[y]
     for labels in (y, letters):
@@ -199,7 +199,7 @@ def test_a_refusal_is_a_line(diabetes):
 
 
 def test_one_methods_work_does_not_shorten_anothers(diabetes):
-    """Each gets a task of its own: nothing computed by one is at hand for the next."""
+    """Each method gets a new task: nothing that one has computed is there for the next."""
     tasks = []
 
     class Witness:
@@ -207,7 +207,8 @@ def test_one_methods_work_does_not_shorten_anothers(diabetes):
 
         def fit(self, task):
             tasks.append(task)
-            assert "spectrum" not in task.__dict__
+            assert "closed_forms" not in task.__dict__
+            assert "law" not in task.__dict__
             return LeaveOneOut().fit(task)
 
     class Second(Witness):

@@ -32,10 +32,12 @@ from pilu.baselines import (
     Retraining,
     Task,
     UniformLangevin,
+    residual_table,
 )
 from pilu.baselines.ball import largest_gradients, reach
 from pilu.baselines.descent import distance_bound
 from pilu.baselines.dp_gd import clipped_gradient, gradient_norms, residual_limits
+from pilu.baselines.newton import certified_epsilon, residual_bound
 from pilu.baselines.uniform import any_row_noise, worst_row_noise
 from pilu.estimators.smooth import SmoothRegressor
 from pilu.losses import Huber, Logistic, Softmax, Squared
@@ -213,14 +215,14 @@ def test_how_far_steps_reach(make_smooth, kind, alpha):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_worst_row_is_the_dearest_of_the_quote(make_smooth, kind):
+def test_the_worst_row_is_the_hardest_of_the_quote(make_smooth, kind):
     task = make_smooth(kind)
     model = task.learned(task.langevin(), task.X, task.Y)
     options = {"epsilon": 1.0, "delta": 1e-2, "n_unlearn_steps": 7}
     assert worst_row_noise(task, 1) == pytest.approx(model.quote(**options).noise.max(), rel=1e-9)
     groups = [[3, 4], [8, 17], [20, 29]]
-    dearest = np.argsort(model.quote(**options).noise)[-2:].tolist()
-    assert worst_row_noise(task, 2) >= model.quote([*groups, dearest], **options).noise.max()
+    hardest = np.argsort(model.quote(**options).noise)[-2:].tolist()
+    assert worst_row_noise(task, 2) >= model.quote([*groups, hardest], **options).noise.max()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -322,9 +324,14 @@ def test_ridge_formulas_refuse(make_smooth):
     for method in (LeaveOneOut(), LeaveOneOut(converged=False), ProjectiveResidual()):
         with pytest.raises(ValueError, match=r"model must be a LangevinRidge or .* logistic loss"):
             method.fit(task)
-    for part in ("gram", "cross", "spectrum", "law"):
+    assert task.closed_forms is None
+    for use in (
+        lambda: residual_table(task, 3),
+        lambda: certified_epsilon(task, 0.1),
+        lambda: residual_bound(task, 0.1, 0.05),
+    ):
         with pytest.raises(ValueError, match="formula is exact for squares only"):
-            getattr(task, part)
+            use()
     with pytest.raises(ValueError, match="accountant must be 'theorem' for the logistic loss"):
         Langevin("exact").fit(task).answer(3)
     with pytest.raises(ValueError, match="step_size must be at most 1/L"):
@@ -394,7 +401,7 @@ def test_a_lipschitz_certificate_holds_for_a_linear_chain():
 
 
 class Bowl(Squared):
-    """A loss that may be negative, as far as anybody knows."""
+    """A loss that is not known to be non-negative."""
 
     name = "bowl"
 

@@ -93,10 +93,12 @@ def test_one_methods_auxiliary_runs_are_not_anothers(cancer):
         name = "witness"
 
         def fit(self, task):
-            assert "chain_law" not in task.__dict__
-            laws.append(task.chain_law)
-            assert "_found" not in task.chain_law.__dict__
-            return UniformLangevin().fit(task)
+            assert "law" not in task.__dict__
+            laws.append(task.law)
+            assert "_simulated" not in task.law.__dict__
+            learned = UniformLangevin().fit(task)
+            assert "_simulated" in task.law.__dict__
+            return learned
 
     class Second(Witness):
         name = "second witness"

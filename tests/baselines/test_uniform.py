@@ -33,13 +33,13 @@ def test_it_serves_any_group(make_task, size):
     task = make_task()
     model = task.langevin().fit(task.X, task.Y)
     groups = list(itertools.islice(itertools.combinations(range(30), size), 0, None, 37))
-    dearest = np.argsort(model.quote(delta=1e-2, accountant="theorem").noise)[-size:].tolist()
-    quote = model.quote([*groups, dearest], delta=1e-2, n_unlearn_steps=7, accountant="theorem")
+    hardest = np.argsort(model.quote(delta=1e-2, accountant="theorem").noise)[-size:].tolist()
+    quote = model.quote([*groups, hardest], delta=1e-2, n_unlearn_steps=7, accountant="theorem")
     noise = worst_row_noise(task, size)
     assert quote.noise.max() <= noise <= 2 * quote.noise.max()
     learned = UniformLangevin().fit(task)
     assert learned.answer(list(groups[0])).noise == noise
-    assert learned.answer(dearest).epsilon == 1.0
+    assert learned.answer(hardest).epsilon == 1.0
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -49,16 +49,16 @@ def test_by_brute_force(make_task, size):
     start, segments = np.zeros((5, 2)), [(15, 0.1)]
     mu = float(mu_from_epsilon_mp(1.0, 0.5e-2)) / size
     laws = (task.X, task.Y, task.alpha, task.step_size, segments, start)
-    dearest = 0.0
+    hardest = 0.0
     for x, y in zip(task.X, task.Y, strict=True):
         s = sensitivity_bounds(x, y, *laws, 0.5e-2 / (size * 15))
 
         def excess(noise, s=s):
             return dense_mu(s, segments, noise, 7, task.step_size, task.alpha) - mu
 
-        if excess(dearest) > 0:
-            dearest = brentq(excess, dearest, 1e4, xtol=1e-12)
-    assert worst_row_noise(task, size) == pytest.approx(dearest, rel=1e-6)
+        if excess(hardest) > 0:
+            hardest = brentq(excess, hardest, 1e4, xtol=1e-12)
+    assert worst_row_noise(task, size) == pytest.approx(hardest, rel=1e-6)
 
 
 def test_noise_is_never_below_rounding(diabetes):
@@ -113,7 +113,7 @@ def test_renyi_walks_within_the_ball(make_task, radius):
         scale = np.sqrt(2 * task.step_size) * answer.noise
         for _ in range(steps):
             # The noise is drawn for coordinates in the eigenbasis; isotropic is isotropic.
-            noise = scale * task.spectrum.basis @ rng.standard_normal(theta.shape)
+            noise = scale * task.closed_forms.spectrum.basis @ rng.standard_normal(theta.shape)
             theta = theta - task.step_size * (X.T @ (X @ theta - Y) + task.alpha * theta) + noise
             theta = theta * min(1.0, radius / np.linalg.norm(theta))
         return theta

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from experiments.linear.command import compute_script
 from experiments.linear.engine import Engine, summary
 from pilu import LangevinRidge
-from pilu.baselines.quadratic import descended
+from pilu.baselines.objective import descended
 from pilu.certify.accountant import Target
 from pilu.certify.exact import Exact
 from pilu.certify.registry import resolve_accountant

@@ -48,7 +48,7 @@ def compute(engine: Engine) -> dict[str, pd.DataFrame]:
 def objective(engine: Engine, theta: np.ndarray) -> float:
     """Sum of losses and penalty, for each row."""
     problem = engine.problem
-    targets = engine.model._attachable(engine.data.X, engine.data.y)[1]
+    targets = engine.model.read_rows(engine.data.X, engine.data.y)[1]
     losses = problem.loss.value(engine.data.X @ theta, targets)
     return float((losses.sum() + engine.study.alpha / 2 * np.sum(theta**2)) / len(losses))
 

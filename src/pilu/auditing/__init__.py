@@ -1,4 +1,4 @@
-"""Audits: empirical lower bounds to hold beside a certificate."""
+"""Audits: empirical lower bounds to compare with a certificate."""
 
 from pilu.auditing.audit import Audit, audit
 from pilu.auditing.bounds import most_provable

@@ -1,10 +1,9 @@
-"""An audit: how well can unlearned and retrained models be told apart?
+"""An audit: how well can unlearned and retrained models be distinguished?
 
-Two kinds of numbers that must not be confused. Estimates, as the paper reports them: the trade-off
-curve, AUC, a fitted mu and its epsilon, from cross-fitted scores of all runs. And bounds: some of
-the runs train the distinguisher and choose thresholds, the errors on the others are counted
-(`bounds.py`). An estimate may be above or below the truth; a bound is below it with the stated
-confidence, each of the three by itself.
+It returns two kinds of numbers. Estimates are as in the paper: the trade-off curve, AUC, a fitted
+mu and its epsilon, from cross-fitted scores of all runs. They may be above or below the truth. For
+bounds, some of the runs train the distinguisher and choose thresholds, and the errors on the others
+are counted (`bounds.py`). Each bound by itself is below the truth with the stated confidence.
 """
 
 import copy
@@ -29,14 +28,14 @@ Array = NDArray[np.float64]
 Runs = ArrayLike | Callable[[int], ArrayLike]
 
 _MOST_TRAINING = 2000  # runs of a kind that train a distinguisher, however many there are
-_MOST_CHOOSING = 500  # the same where its score is known and only thresholds are chosen
-_STRICTER = 100.0  # by how much less may go wrong where a threshold is chosen
+_MOST_CHOOSING = 500  # the same for a known score, for which only thresholds are chosen
+_STRICTER = 100.0  # the failure probability is divided by it to choose a threshold
 _LARGEST = 1e100  # squares of outputs must be doubles
 
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What an audit has found.
+    """The result of an audit.
 
     Attributes
     ----------
@@ -46,11 +45,11 @@ class Audit:
         The Gaussian parameter fitted to the curve, the mean squared error of the fit, and its
         epsilon at `delta`. Estimates, as in the paper.
     mu_lower, epsilon_lower, epsilon_lower_reverse : float
-        Bounds: whoever claims less for the two laws is wrong, with the stated confidence (each
-        of the three by itself). `epsilon_lower` is for the direction of Definition 1, reverse with
-        the two kinds exchanged.
+        Bounds: a smaller claim for the two laws is wrong, with the stated confidence (each of the
+        three by itself). `epsilon_lower` is for the direction of Definition 1, reverse with the two
+        kinds exchanged.
     mu_provable, epsilon_provable : float
-        What the runs that were counted could have proved at most, without a single error.
+        The largest bounds that the counted runs could have proved, without a single error.
     delta, confidence : float
     n_unlearned, n_retrained : int
         Runs of each kind.
@@ -93,7 +92,7 @@ def audit(
     distinguisher: str | Distinguisher = "logistic",
     n_runs: int | None = None,
 ) -> Audit:
-    """Tell unlearned from retrained models.
+    """Distinguish unlearned from retrained models.
 
     Parameters
     ----------
@@ -104,10 +103,10 @@ def audit(
     confidence : float in (0, 1)
         Of each lower bound.
     seed : int, optional
-        For the split, the folds, the distinguisher and the runs; None takes a fresh one.
+        For the split, the folds, the distinguisher and the runs; None draws a fresh one.
     distinguisher : {"logistic", "mlp"} or object
     n_runs : int, optional
-        Runs of each kind, where functions are given.
+        Runs of each kind, if functions are given.
 
     Returns
     -------
@@ -117,31 +116,31 @@ def audit(
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> found = audit(rng.normal(2, 1, (500, 1)), rng.normal(0, 1, (500, 1)), delta=1e-3, seed=0)
-    >>> found.mu_lower < 2.0
+    >>> result = audit(rng.normal(2, 1, (500, 1)), rng.normal(0, 1, (500, 1)), delta=1e-3, seed=0)
+    >>> result.mu_lower < 2.0
     True
     """
     check_probability("delta", delta)
     check_probability("confidence", confidence)
-    judge = resolve_distinguisher(distinguisher)
+    distinguisher = resolve_distinguisher(distinguisher)
     if seed is None:
         seed = int(np.random.SeedSequence().generate_state(1)[0])
     seed = check_integer("seed", seed, least=0)
-    # Every second seed is one kind's: the two never meet.
+    # The two kinds take every second seed, so they never share one.
     first = int(np.random.SeedSequence(seed, spawn_key=(0,)).generate_state(1)[0])
     P = _outputs("unlearned", unlearned, n_runs, first)
     Q = _outputs("retrained", retrained, n_runs, first + 1)
     if P.shape[1] != Q.shape[1]:
         raise WrongInput(
-            "unlearned and retrained must have as many features, got "
+            "unlearned and retrained must have the same number of features, got "
             f"{P.shape[1]} and {Q.shape[1]}."
         )
     _check_number(P, Q, confidence)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
     level = 1 - confidence
-    # The bounds first, and on copies: nothing learned from all runs may reach them.
-    mu, forward, reverse, flawless = _lower_bounds(judge, P, Q, delta, level, seed, rng)
-    curve = trade_off(*_told_apart(cross_scores(judge, P, Q, seed)))
+    # The bounds come first, and on copies: nothing learned from all runs may reach them.
+    mu, forward, reverse, flawless = _lower_bounds(distinguisher, P, Q, delta, level, seed, rng)
+    curve = trade_off(*_different(cross_scores(distinguisher, P, Q, seed)))
     mu_hat, fit_error = fit_mu(curve, min(len(P), len(Q)))
     return Audit(
         auc=curve.auc,
@@ -160,12 +159,12 @@ def audit(
         n_unlearned=len(P),
         n_retrained=len(Q),
         n_counted=(flawless.n_unlearned, flawless.n_retrained),
-        distinguisher=judge.name,
+        distinguisher=distinguisher.name,
     )
 
 
 def _lower_bounds(
-    judge: Distinguisher,
+    distinguisher: Distinguisher,
     P: Array,
     Q: Array,
     delta: float,
@@ -174,21 +173,21 @@ def _lower_bounds(
     rng: np.random.Generator,
 ) -> tuple[float, float, float, Counts]:
     """Bounds on mu and on epsilon both ways, and the counts of a test without an error."""
-    # The same places of both kinds: runs that have a seed in common stay on one side.
-    most = _MOST_TRAINING if judge.learns else _MOST_CHOOSING
+    # The same positions of both kinds: runs that share a seed stay on one side.
+    most = _MOST_TRAINING if distinguisher.learns else _MOST_CHOOSING
     common = min(len(P), len(Q))
     apart = rng.permutation(common)[: min(common // 2, most)]
     train, test = (P[apart], Q[apart]), (np.delete(P, apart, axis=0), np.delete(Q, apart, axis=0))
-    chosen = _told_apart(cross_scores(judge, *train, seed))
-    score = copy.deepcopy(judge).fit(*train, seed)
-    # All at once and shuffled, so that a score cannot tell the kinds by their batch.
+    chosen = _different(cross_scores(distinguisher, *train, seed))
+    score = copy.deepcopy(distinguisher).fit(*train, seed)
+    # All at once and shuffled, so that a score cannot distinguish the kinds by their batch.
     mixed, place = np.concatenate(test), rng.permutation(len(test[0]) + len(test[1]))
     scores = np.empty(len(mixed))
     scores[place] = scored(score, mixed[place])
     unlearned, retrained = scores[: len(test[0])], scores[len(test[0]) :]
 
     def bound(value: Callable[[Counts, float], Array]) -> float:
-        # Strictly, so that no rate that is small by chance is chosen.
+        # A stricter level avoids a threshold whose error rate is small by chance.
         threshold = _best_threshold(*chosen, lambda seen: value(seen, level / _STRICTER))
         alarms, misses = np.sum(retrained > threshold), np.sum(unlearned <= threshold)
         return float(value(Counts(alarms, len(retrained), misses, len(unlearned)), level))
@@ -202,20 +201,20 @@ def _lower_bounds(
 
 
 def _best_threshold(unlearned: Array, retrained: Array, value: Callable[[Counts], Array]) -> float:
-    """The threshold by which these runs would prove most."""
+    """The threshold with which these runs would prove the most."""
     scores = np.unique(np.concatenate([unlearned, retrained]))
     thresholds = (scores[1:] + scores[:-1]) / 2
     alarms = len(retrained) - np.searchsorted(np.sort(retrained), thresholds, side="right")
     misses = np.searchsorted(np.sort(unlearned), thresholds, side="right")
-    found = value(Counts(alarms, len(retrained), misses, len(unlearned)))
-    best = np.flatnonzero(found >= np.max(found))
+    values = value(Counts(alarms, len(retrained), misses, len(unlearned)))
+    best = np.flatnonzero(values >= np.max(values))
     return float(thresholds[best[len(best) // 2]])  # the middle of a plateau
 
 
-def _told_apart(scores: tuple[Array, Array]) -> tuple[Array, Array]:
+def _different(scores: tuple[Array, Array]) -> tuple[Array, Array]:
     if np.ptp(np.concatenate(scores)) == 0.0:
         raise WrongInput(
-            "the distinguisher must give more than one score, got the same for every run. The "
+            "the distinguisher must return more than one score, got the same for every run. The "
             "outputs may be constant; use other outputs or another distinguisher."
         )
     return scores
@@ -224,28 +223,28 @@ def _told_apart(scores: tuple[Array, Array]) -> tuple[Array, Array]:
 def _outputs(name: str, given: Any, n_runs: int | None, first_seed: int) -> Array:
     if callable(given):
         if n_runs is None:
-            raise WrongInput(f"n_runs must be given where {name} is a function.")
+            raise WrongInput(f"n_runs must be given if {name} is a function.")
         check_integer("n_runs", n_runs, least=1)
-        found = []
+        runs = []
         with progress_bar(n_runs, what=f"{name} runs", unit="run") as bar:
             for k in range(n_runs):
                 seed = (first_seed + 2 * k) % 2**32  # small enough for every generator
-                found.append(np.ravel(np.asarray(given(seed))))
+                runs.append(np.ravel(np.asarray(given(seed))))
                 bar.update()
-        if len({len(run) for run in found}) > 1:
-            raise WrongInput(f"{name} must give as many outputs for every seed.")
-        given = found
+        if len({len(run) for run in runs}) > 1:
+            raise WrongInput(f"{name} must return the same number of outputs for every seed.")
+        given = runs
     try:
         outputs = as_numbers(name, given)
     except ValueError:
-        raise WrongInput(f"{name} must be real numbers, as many for every run.") from None
+        raise WrongInput(f"{name} must be real numbers, equally many for every run.") from None
     if outputs.ndim != 2 or outputs.shape[1] == 0:
         raise complaint(name, "an array of shape (n_runs, n_features)", outputs.shape)
     if not np.isfinite(outputs).all():
         wrong = np.argwhere(~np.isfinite(outputs))[0]
         value = float(outputs[tuple(wrong)])
         raise complaint(
-            name, f"finite, in run {wrong[0]} too", value, "Leave diverged runs out of both kinds."
+            name, f"finite in run {wrong[0]}", value, "Leave diverged runs out of both kinds."
         )
     largest = float(np.max(np.abs(outputs)))
     if largest > _LARGEST:
@@ -259,6 +258,6 @@ def _check_number(P: Array, Q: Array, confidence: float) -> None:
         if len(outputs) < needed:
             raise WrongInput(
                 f"{name} must have at least {needed} runs for confidence={confidence}, got "
-                f"{len(outputs)}: with fewer, nothing could be proved even without an error. About "
-                f"{10 * needed} are needed to prove much."
+                f"{len(outputs)}: fewer prove nothing, even without an error. About {10 * needed} "
+                "are needed to prove much."
             )

@@ -1,9 +1,9 @@
-"""Valid lower bounds from counts: what a test that was fixed beforehand proves about P and Q.
+"""Valid lower bounds from counts: what a test that was fixed beforehand proves of P and Q.
 
-A test says "unlearned" where its score is above a threshold. Its errors on runs that it has not
-seen are binomial, so Clopper and Pearson's upper limits a and b on the rates of false alarms
-(retrained runs above) and misses (unlearned ones below) hold together with the stated confidence.
-Then whoever claims mu-GDP or (epsilon, delta) for the two laws must have
+A test says "unlearned" if its score is above a threshold. Its errors on runs that it has not seen
+are binomial. So Clopper and Pearson's upper limits a and b on the rates of false alarms (retrained
+runs above) and misses (unlearned ones below) hold together with the stated confidence. A true claim
+of mu-GDP or (epsilon, delta) for the two laws must then have
 
     mu      >= Phi^-1(1 - a) - Phi^-1(b)
     epsilon >= log((1 - b - delta) / a)     P(S) <= e^epsilon Q(S) + delta, as in Definition 1
@@ -23,11 +23,11 @@ __all__ = ["Counts", "most_provable", "runs_needed", "upper_limit"]
 Array = NDArray[np.float64]
 
 _UP = 1 + 1e-9  # for the rounding of quantiles
-_SHARE = 0.9  # epsilon hangs on the smaller of two rates, so that one's limit gets most
+_SHARE = 0.9  # epsilon depends on the smaller of two rates, so most of the level is for it
 
 
 class Counts(NamedTuple):
-    """Errors of one test on runs held apart; entries may be arrays over thresholds."""
+    """Errors of one test on held-out runs; entries may be arrays over thresholds."""
 
     false_alarms: ArrayLike
     n_retrained: int
@@ -52,7 +52,7 @@ class Counts(NamedTuple):
         return _log_ratio(1 - a - delta, b)
 
     def _limits(self, level: float, share: float) -> tuple[Array, Array]:
-        """Limits on both rates; `share` of what may go wrong is for that of false alarms."""
+        """Limits on both rates; `share` of the level is for that of false alarms."""
         return (
             upper_limit(self.false_alarms, self.n_retrained, share * level),
             upper_limit(self.misses, self.n_unlearned, (1 - share) * level),
@@ -67,7 +67,7 @@ def upper_limit(errors: ArrayLike, trials: int, level: float) -> Array:
 
 
 def most_provable(n_runs: int, delta: float, confidence: float = 0.95) -> tuple[float, float]:
-    """The mu and the epsilon that n runs of each kind prove if a test makes no error on them."""
+    """The mu and the epsilon that n runs of each kind prove if a test makes no error."""
     n = check_integer("n_runs", n_runs, least=1)
     flawless, level = Counts(0, n, 0, n), 1 - check_probability("confidence", confidence)
     epsilon = flawless.epsilon(level, check_probability("delta", delta))
@@ -75,7 +75,7 @@ def most_provable(n_runs: int, delta: float, confidence: float = 0.95) -> tuple[
 
 
 def runs_needed(confidence: float) -> int:
-    """Least number of runs of each kind with which anything at all could be proved."""
+    """The least number of runs of each kind that can prove anything at all."""
     n, level = 1, 1 - check_probability("confidence", confidence)
     while not float(Counts(0, n, 0, n).mu(level)) > 0:
         n += 1

@@ -1,6 +1,6 @@
 """Distinguishers: from runs of two kinds to a score that is higher for the first kind.
 
-They are learned from some runs and applied to others, never to those that they have seen.
+They are trained on some runs and applied to others, never to those that they have seen.
 """
 
 import copy
@@ -39,15 +39,15 @@ _FOLDS = 5
 
 
 class Distinguisher(Protocol):
-    """A way to tell runs apart.
+    """A way to distinguish runs.
 
-    `fit` must depend on its arguments alone, not on earlier fits, and a score on its run alone, not
-    on the others that it is asked about together with.
+    `fit` must depend on its arguments alone, not on earlier fits. A score must depend on its run
+    alone, not on the others in the same call.
     """
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """The name in reports."""
         ...
 
     @property
@@ -84,7 +84,7 @@ class MLP:
     learns: bool = True
 
     def fit(self, unlearned: Array, retrained: Array, seed: int) -> Score:
-        """By L-BFGS, which needs no tuning at this size."""
+        """Trained by L-BFGS, which needs no tuning at this size."""
         width = check_integer("width", self.width, least=1)
         network = MLPClassifier(
             (width, width),
@@ -97,7 +97,7 @@ class MLP:
         pipeline = _fitted(network, unlearned, retrained)
 
         def log_odds(outputs: Array) -> Array:
-            # Before the last activation: probabilities saturate, and ties are lost thresholds.
+            # Before the last activation: probabilities saturate, and ties leave no threshold.
             signal = pipeline[:-1].transform(outputs)
             layers = list(zip(network.coefs_, network.intercepts_, strict=True))
             for weight, bias in layers[:-1]:
@@ -110,7 +110,7 @@ class MLP:
 
 @dataclass(frozen=True)
 class Known:
-    """A score that was known beforehand, a likelihood ratio say."""
+    """A score that was known beforehand, such as a likelihood ratio."""
 
     score: Score
     name: str = "known"
@@ -139,24 +139,24 @@ def resolve_distinguisher(distinguisher: "str | Distinguisher") -> Distinguisher
 
 def scored(score: Score, runs: Array) -> Array:
     """The scores of some runs, one finite number each."""
-    found = np.asarray(score(runs), dtype=np.float64)
-    if found.shape != (len(runs),):
+    scores = np.asarray(score(runs), dtype=np.float64)
+    if scores.shape != (len(runs),):
         raise WrongInput(
             f"a distinguisher's score must be one number for each run, of shape ({len(runs)},), "
-            f"got shape {found.shape}."
+            f"got shape {scores.shape}."
         )
-    if not np.isfinite(found).all():
+    if not np.isfinite(scores).all():
         raise WrongInput(
             "a distinguisher's scores must be finite, got one that is not. Use another "
             "distinguisher."
         )
-    return found
+    return scores
 
 
 def cross_scores(
     distinguisher: Distinguisher, unlearned: Array, retrained: Array, seed: int
 ) -> tuple[Array, Array]:
-    """Scores of all runs, each by a distinguisher that was learned from the others."""
+    """Scores of all runs, each by a distinguisher that was trained on others."""
     if not distinguisher.learns:
         score = distinguisher.fit(unlearned, retrained, seed)
         return scored(score, unlearned), scored(score, retrained)
@@ -167,7 +167,7 @@ def cross_scores(
     splits = StratifiedKFold(folds, shuffle=True, random_state=seed % 2**32)
     for known, left in splits.split(runs, kinds):
         seen, kind = runs[known], kinds[known]
-        # A copy: whatever a fit leaves behind must not reach the next one.
+        # A copy: nothing that one fit leaves behind may reach the next.
         score = copy.deepcopy(distinguisher).fit(seen[kind == 1], seen[kind == 0], seed)
         scores[left] = scored(score, runs[left])
     return scores[kinds == 1], scores[kinds == 0]
@@ -176,7 +176,7 @@ def cross_scores(
 def _fitted(classifier: Any, unlearned: Array, retrained: Array) -> Any:
     pipeline = make_pipeline(StandardScaler(), classifier)
     kinds = np.repeat([1, 0], [len(unlearned), len(retrained)])
-    with warnings.catch_warnings():  # a distinguisher that could be a little better is still valid
+    with warnings.catch_warnings():  # one that could be a little better is still valid
         warnings.simplefilter("ignore", ConvergenceWarning)
         with threadpool_limits(1):  # matrices this small are slower on several threads
             pipeline.fit(np.concatenate([unlearned, retrained]), kinds)

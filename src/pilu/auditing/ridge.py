@@ -1,30 +1,24 @@
 """The two runs of Definition 1 for ridge regression, and the best test between them.
 
-Both outputs are Gaussian with known laws, so the likelihood ratio can be written down: no other
-distinguisher tells them apart better, and its errors are what the exact accountant computes.
+Both outputs are Gaussian with known laws, so their likelihood ratio can be computed. No other
+distinguisher is better, and its errors are those that the exact accountant computes.
 """
 
 import math
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from pilu._checks import check_integer, check_real
 from pilu.accounting.gaussians import GaussianPair
 from pilu.auditing.distinguishers import Known
-from pilu.chains.chain import Chain
+from pilu.auditing.two_runs import TwoRuns
 from pilu.chains.entropy import SeededGaussian
+from pilu.chains.problem import Problem
 from pilu.chains.schedule import Segment
-from pilu.data.rows import Request
-from pilu.estimators.requests import live_rows
-from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
+from pilu.data.statistics import Statistics
 from pilu.exceptions import WrongInput
-from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectral import decay, drift, spread
 from pilu.ridge.spectrum import Spectrum
 
@@ -33,9 +27,8 @@ __all__ = ["RidgeRuns"]
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class RidgeRuns:
-    """Learning and unlearning, again and again, with the rows of a request and without them.
+class RidgeRuns(TwoRuns):
+    """Repeated learning and unlearning, with the rows of a request and without them.
 
     Parameters
     ----------
@@ -54,46 +47,37 @@ class RidgeRuns:
     >>> from pilu.auditing import audit
     >>> model = LangevinRidge(alpha=0.1).fit(*load_diabetes(return_X_y=True))
     >>> runs = RidgeRuns(model, 3, noise=model.quote([3]).noise[0], n_unlearn_steps=80)
-    >>> found = audit(runs.unlearned, runs.retrained, delta=1e-3, seed=0, n_runs=200,
-    ...               distinguisher=runs.likelihood_ratio)
-    >>> found.epsilon_lower <= 1.0
+    >>> result = audit(runs.unlearned, runs.retrained, delta=1e-3, seed=0, n_runs=200,
+    ...                distinguisher=runs.likelihood_ratio)
+    >>> result.epsilon_lower <= 1.0
     True
     """
 
-    model: LangevinRidge | LangevinRidgeClassifier
-    rows: Any
-    noise: float
-    n_unlearn_steps: int
-    _chain: Chain = field(init=False, repr=False)
-
     def __post_init__(self) -> None:
-        check_real("noise", self.noise, above=0.0, remedy="Without it there is nothing to audit.")
-        check_integer("n_unlearn_steps", self.n_unlearn_steps, least=1)
-        check_is_fitted(self.model)
-        chain = self.model.fitted_.chain  # as it stands: the model may go on
-        object.__setattr__(self, "_chain", chain)
-        if not isinstance(chain.problem, RidgeProblem):
+        super().__post_init__()
+        chain = self._chain
+        if chain.problem.minibatch_size is not None or not chain.law(corrected=True).is_gaussian:
             raise WrongInput(
-                "model must be ridge with batch_size=None, got mini-batches or another loss. For "
-                "other losses there is SmoothRuns."
+                "model must be ridge with batch_size=None, got mini-batches or another loss. Use "
+                "SmoothRuns for other losses."
             )
-        if len(chain.schedule.segments) != 1 or not chain.problem.source.live.all():
-            raise WrongInput(
-                "model must not have forgotten anybody yet, got one that has. Fit it again."
-            )
-        live_rows(chain.problem.source.live, self.rows)
 
     def unlearned(self, seed: int) -> Array:
         """Parameters of one run that learned the rows and unlearned them."""
-        return self._run(self._problem, seed)
+        return self._run(self._chain.problem, seed)
 
     def retrained(self, seed: int) -> Array:
         """Parameters of one run that never saw the rows, the unlearning steps included."""
-        return self._run(self._left, seed)
+        return self._run(self._retained, seed)
+
+    def _run(self, learning: Problem, seed: int) -> Array:
+        learned = self._chain.redrawn(learning, SeededGaussian(seed, 0))
+        noise = SeededGaussian(seed, 1)
+        return learned.forgetting(self._retained, self._forgetting, noise).theta.ravel()
 
     @property
     def likelihood_ratio(self) -> Known:
-        """The best distinguisher there is, for `audit`."""
+        """The best distinguisher that there is, for `audit`."""
         return Known(self.log_ratio, "likelihood ratio")
 
     def log_ratio(self, outputs: Array) -> Array:
@@ -113,59 +97,37 @@ class RidgeRuns:
         shift = basis.T @ scipy.linalg.solve_triangular(root, m - m_left, lower=True)
         return GaussianPair(variances - 1, np.sum(np.square(shift), axis=1), m.shape[1])
 
-    @property
-    def _problem(self) -> RidgeProblem:
-        problem = self._chain.problem
-        assert isinstance(problem, RidgeProblem)
-        return problem
-
-    @cached_property
-    def _left(self) -> RidgeProblem:
-        source = self._problem.source
-        request = Request.read(source, live_rows(source.live, self.rows))
-        left = self._problem.without(request.rows, request.X, request.Y)
-        left.consolidate()
-        return left
-
-    def _run(self, problem: RidgeProblem, seed: int) -> Array:
-        learned = self._chain.redrawn(problem, SeededGaussian(seed, 0))
-        segment = Segment(self.n_unlearn_steps, self.noise)
-        return learned.forgetting(self._left, segment, SeededGaussian(seed, 1)).theta.ravel()
-
     @cached_property
     def _laws(self) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
         """Means (p x d) and covariances (p x p) of the two outputs."""
-        return self._law(self._problem.spectrum), self._law(self._left.spectrum)
+        chain, retained = self._chain, _spectrum(self._retained)
+        eta, learning = chain.step_size, chain.schedule.segments[0]
+        start = chain.start, np.zeros((len(chain.start), len(chain.start)))
 
-    def _law(self, learning: Spectrum) -> tuple[Array, Array]:
-        chain, left, K = self._chain, self._left.spectrum, self.n_unlearn_steps
-        steps, noise = chain.schedule.segments[0]
-        eta = chain.step_size
-        V, W = _complete(learning), _complete(left)
-        (a, B), (b, C) = V[1:], W[1:]
-        learned = V[0] @ (
-            drift(a[:, None], eta, steps) * B
-            + decay(a[:, None], eta, steps) * (V[0].T @ chain.start)
-        )
-        covariance = noise**2 * (V[0] * spread(a, eta, steps)) @ V[0].T
-        step = (W[0] * decay(b, eta, K)) @ W[0].T
-        mean = step @ learned + W[0] @ (drift(b[:, None], eta, K) * C)
-        added = self.noise**2 * (W[0] * spread(b, eta, K)) @ W[0].T
-        return mean, step @ covariance @ step + added
+        def law(spectrum: Spectrum) -> tuple[Array, Array]:
+            learned = _law_after(spectrum, eta, learning, *start)
+            return _law_after(retained, eta, self._forgetting, *learned)
+
+        return law(_spectrum(chain.problem)), law(retained)
 
 
-def _complete(spectrum: Spectrum) -> tuple[Array, Array, Array]:
-    """A square eigenbasis, its eigenvalues and X'Y in it."""
-    V, a, B = spectrum.basis, spectrum.eigenvalues, spectrum.cross
-    if not spectrum.has_complement:
-        return V, a, B
-    rest = scipy.linalg.null_space(V.T)
-    missing = rest.shape[1]
-    return (
-        np.hstack([V, rest]),
-        np.concatenate([a, np.full(missing, spectrum.alpha)]),
-        np.vstack([B, np.zeros((missing, B.shape[1]))]),
-    )
+def _spectrum(problem: Problem) -> Spectrum:
+    """The complete eigenbasis of a problem, from its rows."""
+    source = problem.source
+    p, d = source.n_columns, problem.n_outputs
+    statistics = Statistics.of_rows(source.blocks(), p, d, fit_intercept=False)
+    return Spectrum.of_statistics(statistics.gram, statistics.cross, problem.alpha)
+
+
+def _law_after(
+    spectrum: Spectrum, step_size: float, segment: Segment, mean: Array, covariance: Array
+) -> tuple[Array, Array]:
+    """Mean and covariance after a segment of steps."""
+    V, a, (k, noise) = spectrum.basis, spectrum.eigenvalues, segment
+    step = (V * decay(a, step_size, k)) @ V.T
+    mean = step @ mean + V @ (drift(a[:, None], step_size, k) * spectrum.cross)
+    added = noise**2 * (V * spread(a, step_size, k)) @ V.T
+    return mean, step @ covariance @ step + added
 
 
 def _log_density(theta: Array, mean: Array, covariance: Array) -> Array:

@@ -1,7 +1,7 @@
 """The empirical trade-off curve of scores, and its summary by one Gaussian parameter.
 
 beta(alpha) is the least rate of misses at a rate alpha of false alarms [PILU, app. CIFAR-10]. The
-paper fits Phi(Phi^-1(1 - alpha) - mu) to it by least squares. Estimates, not bounds.
+paper fits Phi(Phi^-1(1 - alpha) - mu) to it by least squares. These are estimates, not bounds.
 """
 
 from typing import NamedTuple
@@ -45,8 +45,8 @@ def gaussian_tradeoff(alpha: Array, mu: float) -> Array:
 def fit_mu(curve: TradeOff, n_runs: int) -> tuple[float, float]:
     """The mu of least squares over a grid of alpha, and the mean squared error left.
 
-    Between 0 and where n runs of each kind would show half an error on average: a curve without
-    errors would fit any mu beyond.
+    At most the mu at which n runs of each kind show half an error on average: a curve without
+    errors fits any mu beyond it.
     """
     beta = np.interp(_GRID, curve.alpha, curve.beta)
 
@@ -57,6 +57,6 @@ def fit_mu(curve: TradeOff, n_runs: int) -> tuple[float, float]:
     coarse = np.linspace(0.0, largest, 200)
     middle = int(np.argmin([error(mu) for mu in coarse]))
     around = coarse[max(middle - 1, 0)], coarse[min(middle + 1, len(coarse) - 1)]
-    found = minimize_scalar(error, bounds=around, method="bounded", options={"xatol": 1e-9})
-    best = min((float(coarse[middle]), float(found.x)), key=error)
+    refined = minimize_scalar(error, bounds=around, method="bounded", options={"xatol": 1e-9})
+    best = min((float(coarse[middle]), float(refined.x)), key=error)
     return best, error(best)

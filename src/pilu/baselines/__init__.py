@@ -1,4 +1,4 @@
-"""Other ways to forget, through one door: `fit(task)`, then `answer(rows)` for each request.
+"""Other ways to forget, behind one interface: `fit(task)`, then `answer(rows)` for each request.
 
 >>> from sklearn.datasets import load_diabetes
 >>> from pilu import LangevinRidge

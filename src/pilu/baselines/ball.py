@@ -1,11 +1,12 @@
 """Projected gradient steps on a ball, for methods that need a bound on gradients.
 
-On the ball |theta| <= radius a row's scores are at most |x| radius from zero, and so its gradient
+On the ball |theta| <= radius the scores of a row are at most |x| radius from zero. So its gradient
+is at most
 
-    |x| min( sup |dl/dz|, |dl/dz at 0| + smoothness |x| radius )
+    |x| min( sup |dl/dz|, |dl/dz at 0| + smoothness |x| radius ),
 
-at most, whatever the data of the others: |x| (|y| + |x| radius) for squares. A loss that bounds
-|dl/dz| itself needs no ball.
+whatever the other rows are: |x| (|y| + |x| radius) for squares. A loss with a bound on |dl/dz|
+itself needs no ball.
 """
 
 import math
@@ -16,18 +17,20 @@ from numpy.typing import NDArray
 from pilu._checks import check_real, complaint
 from pilu.baselines.interface import Task, row_norms
 from pilu.baselines.objective import Objective
-from pilu.baselines.quadratic import minimiser
-from pilu.certify.floor import VISIBLE_ULPS
+from pilu.certify.accountant import VISIBLE_ULPS
 from pilu.chains.contraction import contraction_between
 from pilu.chains.entropy import GaussianSource
+from pilu.chains.schedule import Segment
+from pilu.chains.steps import langevin_steps
 from pilu.losses.loss import Huber, Logistic, Softmax, Squared
 
 __all__ = [
     "check_radius",
-    "given",
+    "describe_radius",
     "largest_gradients",
     "projected_walk",
     "radius_of",
+    "radius_option",
     "reach",
     "steps_together",
     "visible_noise",
@@ -40,7 +43,7 @@ _NEVER_NEGATIVE = (Huber, Logistic, Softmax, Squared)
 
 
 def check_radius(radius: float | str) -> None:
-    """A number > 0 or "auto"."""
+    """Refuse a radius that is neither a number > 0 nor "auto"."""
     if isinstance(radius, str):
         if radius != "auto":
             raise complaint("radius", "a number > 0 or 'auto'", radius)
@@ -48,16 +51,21 @@ def check_radius(radius: float | str) -> None:
         check_real("radius", radius, above=0.0)
 
 
-def radius_of(radius: float | str, task: Task) -> float:
-    """The radius; "auto" is none (inf) for a loss with bounded gradients.
+def radius_option(radius: float | str) -> str:
+    """The radius in a method's name; "auto" is not mentioned."""
+    return "" if isinstance(radius, str) else f"radius {radius:g}"
 
-    For ridge it is twice the norm of the minimiser on all rows.
+
+def radius_of(radius: float | str, task: Task) -> float:
+    """The radius in use.
+
+    "auto" is twice the norm of the minimiser for ridge, and no ball (inf) for a loss with bounded
+    gradients.
     """
     if not isinstance(radius, str):
         return float(radius)
-    if task.is_ridge:
-        theta = minimiser(task.spectrum, task.spectrum.cross)
-        return 2 * float(np.linalg.norm(theta)) or 1.0
+    if task.closed_forms is not None:
+        return 2 * float(np.linalg.norm(task.closed_forms.minimiser())) or 1.0
     if math.isinf(task.gradient_bound):
         raise complaint(
             "radius",
@@ -69,25 +77,25 @@ def radius_of(radius: float | str, task: Task) -> float:
     return math.inf
 
 
-def given(radius: float | str, found: float) -> str:
-    """What a claim takes for granted, in words; `found` is the radius in use."""
-    if math.isinf(found):
+def describe_radius(radius: float | str, in_use: float) -> str:
+    """The constants that a claim rests on, in words."""
+    if math.isinf(in_use):
         return "given the norm of the longest row"
     read = ", which was read off the data" if radius == "auto" else ""
-    return f"given the radius {found:.4g}{read}"
+    return f"given the radius {in_use:.4g}{read}"
 
 
 def largest_gradients(task: Task, radius: float, n_rows: int) -> float:
-    """Most that any `n_rows` rows' summed gradient can measure on the ball."""
+    """A bound on the norm of the summed gradients of any `n_rows` rows on the ball."""
     x = row_norms(task.X)
     slopes = np.full(len(x), task.gradient_bound)
     if math.isfinite(radius):
-        slopes = np.minimum(slopes, task.loss.smoothness * (x * radius) + _at_zero(task))
+        slopes = np.minimum(slopes, task.loss.smoothness * (x * radius) + _slopes_at_zero(task))
     each = np.sort(x * slopes)
     return float(np.sum(each[-n_rows:])) * _UP
 
 
-def _at_zero(task: Task) -> Array:
+def _slopes_at_zero(task: Task) -> Array:
     """|dl/dz| of every row at theta = 0."""
     return row_norms(task.loss.gradient(np.zeros_like(task.Y), task.Y))
 
@@ -100,15 +108,14 @@ def steps_together(task: Task, n_steps: int) -> float:
 
 
 def reach(task: Task, radius: float, n_steps: int) -> float:
-    """Most that noiseless steps from zero, with any rows left out, end up from there.
+    """A bound on |theta| after noiseless steps from zero, without any rows.
 
-    A step is c-Lipschitz and takes zero to -eta grad f(0). And the minimiser is within
-    sqrt(2 f(0) / alpha) of zero where losses are never negative, the steps within c^n of that from
-    it.
+    A step is c-Lipschitz and takes zero to -eta grad f(0). If losses are never negative, the
+    minimiser is within sqrt(2 f(0) / alpha) of zero, and the steps within c^n of that from it.
     """
     if math.isfinite(radius):
         return radius
-    first = float(np.sum(row_norms(task.X) * _at_zero(task)))
+    first = float(np.sum(row_norms(task.X) * _slopes_at_zero(task)))
     by_steps = steps_together(task, n_steps) * first * _UP
     if type(task.loss) not in _NEVER_NEGATIVE:
         return by_steps
@@ -118,7 +125,7 @@ def reach(task: Task, radius: float, n_steps: int) -> float:
 
 
 def visible_noise(task: Task, noise: float, step: float, radius: float) -> float:
-    """The noise, or as much more as its rounding on the ball needs to leave it visible.
+    """The noise, raised if the rounding of parameters on the ball would hide it.
 
     `step` is what a step adds for each unit of noise.
     """
@@ -130,16 +137,14 @@ def projected_walk(
     state: Array,
     objective: Objective,
     step_size: float,
-    n_steps: int,
+    segment: Segment,
     radius: float,
-    noise: float = 0.0,
-    gaussian: GaussianSource | None = None,
+    gaussian: GaussianSource,
 ) -> Array:
-    """Steps on an objective's states, put back into the ball after each of them."""
-    for _ in range(n_steps):
-        state = state - step_size * objective.gradient(state)
-        if gaussian is not None:
-            state += math.sqrt(2 * step_size) * noise * gaussian.normal(state.shape)
+    """A segment of Langevin steps on an objective's states, each projected to the ball."""
+    one = Segment(1, segment.noise)
+    for _ in range(segment.steps):
+        (state,) = langevin_steps(state, objective.gradient, step_size, one, gaussian)
         norm = float(np.linalg.norm(state))
         if norm > radius:
             state *= radius / norm

@@ -12,9 +12,11 @@ from sklearn.base import is_classifier
 from pilu._checks import complaint
 from pilu._extras import need
 from pilu._progress import progress_bar
-from pilu.baselines.interface import Answer, Learned, Method, Model, Rows, Task, point_mass
+from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, point_mass
 from pilu.baselines.registry import resolve_methods
 from pilu.chains.predictions import Predictions
+from pilu.data.targets import ClassTargets
+from pilu.estimators.base import LangevinEstimator
 from pilu.estimators.quoting import is_many
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.utility import Validation
@@ -58,18 +60,17 @@ def compare(
     methods: "Iterable[str | Method] | None" = None,
     X_test: Any = None,
     y_test: Any = None,
-    model: Model | None = None,
+    model: LangevinEstimator | None = None,
     n_unlearn_steps: int = 80,
 ) -> Any:
-    """What each method makes of each request: claim, error, time, rows read.
+    """How each method answers each request: claim, error, time, rows read.
 
-    Every method learns once from all rows and answers every request from there, as if it were the
-    first and only one.
+    Every method learns once from all rows and answers every request as if it were the only one.
 
     Parameters
     ----------
     X, y : array-like
-        Training data: floats in y are targets, anything else (integers, text) is labels.
+        Training data. Floats in y are targets; anything else (integers, text) is labels.
     requests : row number, or iterable of row numbers and groups of them
     epsilon : float > 0
     delta : float in (0, 1), optional
@@ -77,31 +78,31 @@ def compare(
     methods : iterable of names and method objects, optional
         None is every entry of `pilu.baselines.METHODS`.
     X_test, y_test : array-like, optional
-        Where errors are measured; without them they are NaN.
+        Data to measure errors on; without them they are NaN.
     model : LangevinRidge, LangevinRidgeClassifier, LangevinLogistic or LangevinHuber, optional
-        Says what is learned and how (the loss, `alpha`, `n_steps`, `noise`, `fit_intercept`,
-        `random_state`), and by its type whether y holds labels. None: ridge with its defaults.
-        Every method learns with the model's loss; one whose proof does not cover it refuses.
+        Defines what is learned and how (the loss, `alpha`, `n_steps`, `noise`, `fit_intercept`,
+        `random_state`), and whether y holds labels. None is ridge with its defaults. Every method
+        learns with the model's loss, and refuses it if its proof does not cover it.
     n_unlearn_steps : int
         K, for the methods that take steps.
 
     Returns
     -------
     frame : pandas.DataFrame
-        One line a method and request:
+        One line for each method and request:
 
         - `method`, `request` (a tuple of rows), `n_rows`
-        - `epsilon`, `delta`, `certified`, `guarantee` (in words): epsilon is inf where nothing is
-          claimed, and certified False where what is claimed is not proved
-        - `test_error` of the parameters drawn, `expected_error` under the method's law where it
-          has a closed form (ridge), `learned_error` before the request; `metric` is "rmse" or
-          "error rate"
-        - `seconds` of the answer (the least of three where it is quick), `fit_seconds` of
-          learning, `rows_touched` (each as often as it was read)
+        - `epsilon`, `delta`, `certified`, `guarantee` (in words): epsilon is inf if nothing is
+          claimed, and certified is False if the claim is not proved
+        - `test_error` of the parameters drawn, `expected_error` under the method's law if it has a
+          closed form (ridge), `learned_error` before the request; `metric` is "rmse" or "error
+          rate"
+        - `seconds` of the answer (the least of three if it is quick), `fit_seconds` of learning,
+          `rows_touched` (each as often as it was read)
         - `noise`, in the method's own units
-        - `residual`, `distance`, ...: what single methods have to tell
+        - `residual`, `distance`, ...: further numbers of single methods
 
-        A method that refuses a request has NaN for its numbers and says why in `guarantee`.
+        A method that refuses a request has NaN for its numbers and the reason in `guarantee`.
 
     Examples
     --------
@@ -112,28 +113,27 @@ def compare(
     >>> frame[["method", "epsilon", "certified"]].to_string(index=False).split()[3:]
     ['redraw', '0.0', 'True', 'projective', 'residual', 'inf', 'False']
     """
-    pandas = _pandas()
+    pandas = need("pandas", for_="compare", extra="pandas")
     chosen = resolve_methods(methods)
     if model is None:
         floats = np.asarray(y).dtype.kind == "f"
         model = LangevinRidge() if floats else LangevinRidgeClassifier()
     task = Task.of(model, X, y, epsilon=epsilon, delta=delta, n_unlearn_steps=n_unlearn_steps)
-    found = _listed(requests, task)
-    judge = _Judge(task, X_test, y_test)
+    groups, errors = _listed(requests, task), _TestErrors(task, X_test, y_test)
     lines = []
-    with progress_bar(len(chosen) * (1 + len(found)), what="comparing", unit="answer") as bar:
+    with progress_bar(len(chosen) * (1 + len(groups)), what="comparing", unit="answer") as bar:
         for method in chosen:
             bar.set_description(method.name)
-            lines += _lines(method, task, found, judge, bar)
+            lines += _lines(method, task, groups, errors, bar)
     frame = pandas.DataFrame(lines)
     further = [name for name in frame.columns if name not in _COLUMNS]
     return frame.reindex(columns=[*_COLUMNS, *further])
 
 
 def _lines(
-    method: Method, task: Task, requests: list[Rows], judge: "_Judge", bar: Any
+    method: Method, task: Task, requests: list[Rows], errors: "_TestErrors", bar: Any
 ) -> list[dict[str, Any]]:
-    # A task of its own: what one method has computed must not shorten another one's time.
+    # A new task: what one method has computed must not save time for another.
     learned, fit_seconds = _timed(method.fit, replace(task))
     bar.update()
     lines = []
@@ -143,24 +143,24 @@ def _lines(
             answer, seconds = _timed(learned.respond, rows)
             for _ in range(_REPEATS if seconds < _QUICK else 0):  # tables are built by the first
                 seconds = min(seconds, _timed(learned.respond, rows)[1])
-            line |= _refused(answer) if isinstance(answer, str) else _filled(answer, judge)
-            line |= {"seconds": seconds, "learned_error": judge.error(learned.theta)}
+            line |= _refused(answer) if isinstance(answer, str) else _filled(answer, errors)
+            line |= {"seconds": seconds, "learned_error": errors.of(learned.theta)}
         else:
             line |= _refused(learned)
-        line |= {"fit_seconds": fit_seconds, "n_rows": len(rows), "metric": judge.metric}
+        line |= {"fit_seconds": fit_seconds, "n_rows": len(rows), "metric": errors.metric}
         lines.append(line)
         bar.update()
     return lines
 
 
-def _filled(answer: Answer, judge: "_Judge") -> dict[str, Any]:
+def _filled(answer: Answer, errors: "_TestErrors") -> dict[str, Any]:
     return {
         "epsilon": answer.epsilon,
         "delta": answer.delta,
         "certified": answer.certified,
-        "test_error": judge.error(answer.theta),
+        "test_error": errors.of(answer.theta),
         "rows_touched": answer.rows_touched,
-        "expected_error": judge.expected_error(answer),
+        "expected_error": errors.expected(answer),
         "noise": answer.noise,
         "guarantee": answer.guarantee,
         **answer.details(),
@@ -172,7 +172,7 @@ def _refused(reason: str) -> dict[str, Any]:
 
 
 def _timed(call: Callable[[Argument], Result], argument: Argument) -> tuple[Result | str, float]:
-    """What the call returns, or why it refuses, and the seconds that it took."""
+    """The result of a call, or the reason of its refusal, and the seconds that it took."""
     started = time.perf_counter()
     try:
         return call(argument), time.perf_counter() - started
@@ -187,53 +187,45 @@ def _listed(requests: Any, task: Task) -> list[Rows]:
     return [task.rows(request) for request in listed]
 
 
-class _Judge:
+class _TestErrors:
     """Errors on test data: RMSE of targets, or the share of labels that are wrong."""
 
     def __init__(self, task: Task, X_test: Any, y_test: Any) -> None:
-        self.metric = "error rate" if is_classifier(task.model) else "rmse"
+        model = task.model
+        self.metric = "error rate" if is_classifier(model) else "rmse"
+        self._has_closed_forms = task.closed_forms is not None
+        # Two classes may have one score, that of the second; Validation compares two.
+        self._one_score = is_classifier(model) and task.Y.shape[1] == 1
         self._held_out: Validation | None = None
-        self._is_ridge = task.is_ridge
-        # One score for two classes is that of the second; Validation counts the larger of two.
-        self._margin = self.metric == "error rate" and task.Y.shape[1] == 1
         if (X_test is None) != (y_test is None):
             given = "X_test" if y_test is None else "y_test"
             raise WrongInput(f"X_test and y_test must be given together, got only {given}.")
-        if X_test is not None:
-            self._held_out = self._checked(task, (X_test, y_test), "(X_test, y_test)")
-
-    def _checked(self, task: Task, pair: Any, name: str) -> Validation | None:
-        if self._is_ridge:
-            return task.model._checked_validation(pair, name)
-        found = Validation.of(
-            pair,
-            task.model._attachable,
+        if X_test is None:
+            return
+        held_out = Validation.of(
+            (X_test, y_test),
+            model.read_rows,
             n_targets=task.Y.shape[1],
-            fit_intercept=bool(task.model.fit_intercept),
-            is_classifier=is_classifier(task.model),
-            name=name,
+            fit_intercept=bool(model.fit_intercept),
+            is_classifier=is_classifier(model),
+            name="(X_test, y_test)",
         )
-        return replace(found, Y=task.model._members(found.Y)) if self._margin else found
+        if isinstance(model.targets_, ClassTargets):
+            held_out = replace(held_out, Y=model.targets_.members(held_out.Y))
+        self._held_out = held_out
 
-    def error(self, theta: Array) -> float:
-        """Of given parameters."""
-        if self._held_out is None:
-            return np.nan
-        if self._margin:
+    def of(self, theta: Array) -> float:
+        """The error of given parameters."""
+        if self._one_score:
             theta = np.hstack([np.zeros_like(theta), theta])
-        return self._score(point_mass(theta)(self._held_out.X))
+        return self._error(point_mass(theta))
 
-    def expected_error(self, answer: Answer) -> float:
-        """Of a method's law, where it is known: of predictions by squares."""
-        if self._held_out is None or not self._is_ridge or answer.predictions is None:
+    def expected(self, answer: Answer) -> float:
+        """The expected error under a method's law, which is known for squares only."""
+        return self._error(answer.predictions if self._has_closed_forms else None)
+
+    def _error(self, predictions: Callable[[Array], Predictions] | None) -> float:
+        if self._held_out is None or predictions is None:
             return np.nan
-        return self._score(answer.predictions(self._held_out.X))
-
-    def _score(self, predictions: Predictions) -> float:
-        assert self._held_out is not None
-        score = self._held_out.score(predictions)
+        score = self._held_out.score(predictions(self._held_out.X))
         return 1 - score if self._held_out.is_classifier else score
-
-
-def _pandas() -> Any:
-    return need("pandas", for_="compare", extra="pandas")

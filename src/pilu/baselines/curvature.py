@@ -1,10 +1,10 @@
-"""Second derivatives of losses in their scores, and how fast they change: what Newton steps need.
+"""Second derivatives of losses in their scores, and their Lipschitz constants, for Newton steps.
 
     logistic  w = s (1 - s), s = 1 / (1 + e^-z);  |l'''| = s (1 - s) |1 - 2s| <= 1 / (6 sqrt(3))
     softmax   W = diag(p) - p p';  |W(z) - W(z')| <= sqrt(2)^3 / (6 sqrt(3)) |z - z'|
 
 The third derivative of logsumexp in direction u is the third central moment of a variable that is
-u_c with probability p_c; on an interval of length d such a moment is at most d^3 / (6 sqrt(3)), and
+u_c with probability p_c. On an interval of length d such a moment is at most d^3 / (6 sqrt(3)), and
 the entries of a unit vector lie within sqrt(2) (docs/baselines.md, "Smooth losses").
 """
 
@@ -54,7 +54,7 @@ _KNOWN = {
 
 
 def curvature_of(loss: Loss) -> Curvature:
-    """A loss's second derivative, where it is Lipschitz and the constant is known."""
+    """The second derivative of a loss, if it is Lipschitz with a known constant."""
     if type(loss) not in _KNOWN:
         raise complaint(
             "loss",
@@ -68,7 +68,7 @@ def curvature_of(loss: Loss) -> Curvature:
 
 
 def hessian(curvature: Curvature, X: Array, theta: Array, alpha: float) -> Array:
-    """Of sum_j l(theta'x_j, y_j) + alpha/2 |theta|^2 in theta, read row by row: pC x pC."""
+    """Second derivatives of sum_j l(theta'x_j, y_j) + alpha/2 |theta|^2 in theta: pC x pC."""
     p, C = theta.shape
     H = np.zeros((p, C, p, C))
     size = max(1, _BLOCK // max(p, C * C))
@@ -80,7 +80,7 @@ def hessian(curvature: Curvature, X: Array, theta: Array, alpha: float) -> Array
                 H[:, c, :, e] += x.T @ (W[:, c, e, None] * x)
     for c in range(C):
         for e in range(c):
-            H[:, e, :, c] = H[:, c, :, e]  # each of these blocks is symmetric by itself
+            H[:, e, :, c] = H[:, c, :, e]  # each of these blocks is symmetric
     whole = H.reshape(p * C, p * C)
     np.fill_diagonal(whole, whole.diagonal() + alpha)
     return whole

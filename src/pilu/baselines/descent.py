@@ -1,16 +1,16 @@
-"""Descent-to-Delete: gradient steps on what is left, then noise on the output [Neel et al. 2021].
+"""Descent-to-Delete: gradient steps on the rows left, then noise on the output [Neel et al. 2021].
 
-Learning takes T projected steps from zero and keeps the result secret; a request takes K more on
+Learning takes T projected steps from zero and keeps the result secret. A request takes K more on
 the rows that are left. A step brings any two points together by the factor c = 1 - eta m, for
-eta <= 1/L (else by the larger of it and eta L - 1; then (1 - c^T) / m below is eta times the sum of
-c^k). With G at most the rows' summed gradient on the ball, T steps with and without the rows
-end up at most (1 - c^T) G / m apart, K more without them leave c^K of it, and at most c^T radius
-lies between T and T + K steps without the rows. Gaussian noise hides
+eta <= 1/L. (Beyond that c is the larger of it and eta L - 1, and (1 - c^T) / m below is eta times
+the sum of c^k.) Let G bound the summed gradient of the rows on the ball. T steps with and without
+the rows then end at most (1 - c^T) G / m apart. K more steps without them leave c^K of it. T and
+T + K steps without the rows are at most c^T radius apart. So Gaussian noise must hide
 
-    c^K (1 - c^T) G / m + c^T radius
+    c^K (1 - c^T) G / m + c^T radius,
 
-for any rows alike. A loss whose gradients are bounded needs no ball: how far K steps from zero can
-reach takes the place of the radius (`ball.reach`).
+the same for any rows. A loss whose gradients are bounded needs no ball: a bound on K steps from
+zero takes the place of the radius (`ball.reach`).
 """
 
 from dataclasses import dataclass
@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from pilu.accounting.gdp import mu_from_epsilon
 from pilu.baselines.ball import (
     check_radius,
-    given,
+    describe_radius,
     largest_gradients,
     projected_walk,
     radius_of,
+    radius_option,
     reach,
     steps_together,
     visible_noise,
@@ -32,6 +33,7 @@ from pilu.baselines.ball import (
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.chains.contraction import contraction_between
 from pilu.chains.predictions import Predictions
+from pilu.chains.schedule import Segment
 
 __all__ = ["DescentToDelete", "distance_bound"]
 
@@ -46,14 +48,14 @@ class DescentToDelete(Method):
 
     The noise is that of the Gaussian mechanism, exactly (Neel et al. convert by a bound), and the
     steps are those of the other methods. Neel et al. take 2/(L + m), which contracts twice as fast
-    for small m and swings back and forth along the largest eigenvalue; pass `step_size` for it.
+    for small m and oscillates along the largest eigenvalue; pass `step_size` for it.
 
     Parameters
     ----------
     radius : float > 0 or "auto", default="auto"
-        Of the ball that steps project to. "auto" is none for a loss with bounded gradients; for
-        ridge it is twice the norm of the minimiser, which is read off the data, and nothing
-        accounts for that.
+        Of the ball that steps project to. "auto" is no ball for a loss with bounded gradients. For
+        ridge it is twice the norm of the minimiser, which is read off the data; the claim does not
+        account for that.
     """
 
     radius: float | str = "auto"
@@ -63,33 +65,36 @@ class DescentToDelete(Method):
 
     @property
     def name(self) -> str:
-        """Descent-to-Delete, by a radius that was given."""
-        radius = "" if isinstance(self.radius, str) else f"radius {self.radius:g}"
-        return titled("Descent-to-Delete", radius)
+        """Descent-to-Delete, with a radius that was given."""
+        return titled("Descent-to-Delete", radius_option(self.radius))
 
     def fit(self, task: Task) -> Learned:
         """T projected steps without noise."""
         task.check_regularised(self.name)
         radius, objective, step = radius_of(self.radius, task), task.objective, task.step_size
-        inside = projected_walk(objective.zero(), objective, step, task.n_steps, radius)
+        learning, forgetting = Segment(task.n_steps, 0.0), Segment(task.n_unlearn_steps, 0.0)
+        start, gaussian = objective.zero(), task.gaussian(0)
+        inside = projected_walk(start, objective, step, learning, radius, gaussian)
         mu = float(mu_from_epsilon(task.epsilon, task.delta))
 
         def respond(rows: Rows) -> Answer:
-            K, retained = task.n_unlearn_steps, objective.without(rows)
-            left = objective.theta(projected_walk(inside, retained, step, K, radius))
+            retained, gaussian = objective.without(rows), task.gaussian(1)
+            moved = projected_walk(inside, retained, step, forgetting, radius, gaussian)
+            left = objective.theta(moved)
             noise = distance_bound(task, radius, len(rows)) / mu * _UP
             noise = visible_noise(task, noise, 1.0, radius)
 
             def predictions(points: Array) -> Predictions:
                 return Predictions(points @ left, noise**2 * np.sum(np.square(points), axis=1))
 
+            given = describe_radius(self.radius, radius)
             return Answer(
-                left + noise * task.gaussian(1).normal(left.shape),
+                left + noise * gaussian.normal(left.shape),
                 task.epsilon,
                 task.delta,
                 certified=True,
-                guarantee=f"against retraining, in both directions, {given(self.radius, radius)}",
-                rows_touched=objective.rows_read(rows, K),
+                guarantee=f"against retraining, in both directions, {given}",
+                rows_touched=objective.rows_read(rows, forgetting.steps),
                 noise=noise,
                 predictions=predictions,
                 details=lambda: {"radius": radius},
@@ -99,7 +104,7 @@ class DescentToDelete(Method):
 
 
 def distance_bound(task: Task, radius: float, n_rows: int) -> float:
-    """Most that K steps after T with any `n_rows` rows can end up from T steps without them."""
+    """A bound on the distance of T + K steps that forget `n_rows` rows from T without them."""
     T, K = task.n_steps, task.n_unlearn_steps
     c = contraction_between(task.alpha, task.largest, task.step_size)
     apart = steps_together(task, T) * largest_gradients(task, radius, n_rows)

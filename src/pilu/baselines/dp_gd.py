@@ -2,9 +2,9 @@
 
     theta <- theta - eta (sum_j clip_C(grad l_j(theta)) + alpha theta + N(0, sigma^2 I))
 
-[Abadi et al. 2016; PILU, app. DP-GD]. The paper's formula leaves alpha theta out; it holds no data,
+[Abadi et al. 2016; PILU, app. DP-GD]. The paper's formula leaves alpha theta out. It holds no data,
 so it costs no privacy. T steps on all rows and K on the rows that are left are T + K Gaussian steps
-in each of which R rows count with at most R C.
+of sensitivity R C for R rows.
 """
 
 import math
@@ -14,17 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import check_choice, check_real, complaint
-from pilu._progress import progress_bar
 from pilu.accounting.gaussian_steps import (
     gaussian_epsilon,
     gaussian_noise,
     renyi_epsilon,
     renyi_noise,
 )
-from pilu.baselines.ball import visible_noise
-from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, row_norms, titled, without
-from pilu.certify.floor import noise_floor
-from pilu.chains.entropy import GaussianSource
+from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, row_norms, titled
+from pilu.chains.schedule import Segment
+from pilu.chains.steps import walk
 from pilu.losses.loss import Loss, Squared
 
 __all__ = ["DPGD", "clipped_gradient", "gradient_norms", "residual_limits"]
@@ -32,6 +30,7 @@ __all__ = ["DPGD", "clipped_gradient", "gradient_norms", "residual_limits"]
 Array = NDArray[np.float64]
 
 _QUANTILE = 0.75
+_UP = 1 + 1e-12
 _SQUARED = Squared()
 
 
@@ -39,14 +38,14 @@ _SQUARED = Squared()
 class DPGD(Method):
     """Noise at every step of learning, calibrated beforehand for any one row.
 
-    A group of R rows is answered too, at the larger epsilon that the noise then gives.
+    A group of R rows is answered too, at the larger epsilon that this noise certifies for it.
 
     Parameters
     ----------
     clipping : float > 0 or "quantile", default="quantile"
         The threshold C. "quantile" is the paper's choice: the 75% quantile of the rows' gradient
-        norms, here after T steps without noise. It is read off the data, and nothing accounts for
-        that.
+        norms, here after T steps without noise. It is read off the data; the claim does not account
+        for that.
     accounting : {"gdp", "renyi"}, default="gdp"
         "gdp" is exact for the T + K steps; "renyi" is the paper's formula.
     """
@@ -64,32 +63,38 @@ class DPGD(Method):
 
     @property
     def name(self) -> str:
-        """DP-GD, by its accounting and a threshold that was given."""
+        """DP-GD, with its accounting and a threshold that was given."""
         threshold = "" if isinstance(self.clipping, str) else f"C = {self.clipping:g}"
         return titled("DP-GD", "Renyi" if self.accounting == "renyi" else "", threshold)
 
     def fit(self, task: Task) -> Learned:
         """T clipped noisy steps on all rows."""
-        C = self._threshold(task)
-        n_steps = task.n_steps + task.n_unlearn_steps
+        C, eta, K = self._threshold(task), task.step_size, task.n_unlearn_steps
         calibrate = gaussian_noise if self.accounting == "gdp" else renyi_noise
-        multiplier = calibrate(task.epsilon, task.delta, n_steps)
-        # A step adds eta sigma here, sqrt(2 eta) times it in the Langevin methods.
-        floor = _noise_floor(task) * math.sqrt(2 / task.step_size)
-        sigma = max(multiplier * C * (1 + 1e-12), floor)
-        start = np.zeros((task.X.shape[1], task.Y.shape[1]))
-        theta = _walk(start, task, task.X, task.Y, task.n_steps, C, sigma, task.gaussian(0))
+        multiplier = calibrate(task.epsilon, task.delta, task.n_steps + K)
+        # A step adds eta sigma, and sqrt(2 eta) times the noise in the Langevin methods.
+        sigma = max(multiplier * C * _UP, task.target.floor * math.sqrt(2 / eta))
+
+        def stepped(theta: Array, X: Array, Y: Array, n_steps: int, stream: int) -> Array:
+            limits, gaussian = residual_limits(X, C), task.gaussian(stream)
+
+            def gradient(theta: Array, step: int) -> Array:
+                clipped = clipped_gradient(theta, X, Y, limits, task.loss)
+                return clipped + sigma * gaussian.normal(theta.shape) + task.alpha * theta
+
+            return walk(theta, gradient, eta, Segment(n_steps, 0.0), gaussian)
+
+        theta = stepped(np.zeros(task.shape), task.X, task.Y, task.n_steps, 0)
+        read = ", which was read off the data" if self.clipping == "quantile" else ""
 
         def respond(rows: Rows) -> Answer:
-            X, Y = without(task, rows)
-            K = task.n_unlearn_steps
+            X, Y = task.without(rows)
             return Answer(
-                _walk(theta, task, X, Y, K, C, sigma, task.gaussian(1)),
+                stepped(theta, X, Y, K, 1),
                 self._epsilon(task, multiplier, len(rows)),
                 task.delta,
                 certified=True,
-                guarantee=f"differential privacy of all steps, given C = {C:.4g}"
-                + (", which was read off the data" if self.clipping == "quantile" else ""),
+                guarantee=f"differential privacy of all steps, given C = {C:.4g}{read}",
                 rows_touched=K * len(X),
                 noise=sigma,
                 details=lambda: {"clipping": C},
@@ -100,11 +105,12 @@ class DPGD(Method):
     def _threshold(self, task: Task) -> float:
         if not isinstance(self.clipping, str):
             return float(self.clipping)
-        theta = task.objective.descended(task.step_size, task.n_steps)
+        start, noiseless = np.zeros(task.shape), Segment(task.n_steps, 0.0)
+        theta = task.objective.walked(start, task.step_size, noiseless, task.gaussian(0))
         norms = gradient_norms(theta, task.X, task.Y, task.loss)
         threshold = float(np.quantile(norms, _QUANTILE))
         if threshold == 0.0:
-            raise complaint("clipping", "a number > 0 where rows have no gradient", self.clipping)
+            raise complaint("clipping", "a number > 0 if rows have no gradient", self.clipping)
         return threshold
 
     def _epsilon(self, task: Task, multiplier: float, n_rows: int) -> float:
@@ -112,14 +118,7 @@ class DPGD(Method):
             return task.epsilon  # what the noise was calibrated to
         n_steps = task.n_steps + task.n_unlearn_steps
         spend = gaussian_epsilon if self.accounting == "gdp" else renyi_epsilon
-        return spend(multiplier / n_rows / (1 + 1e-12), n_steps, task.delta)
-
-
-def _noise_floor(task: Task) -> float:
-    """Where a step's noise would be lost in the rounding of the parameters."""
-    if task.is_ridge:
-        return noise_floor(task.law, task.n_unlearn_steps)
-    return visible_noise(task, 0.0, math.sqrt(2 * task.step_size), math.inf)
+        return spend(multiplier / n_rows / _UP, n_steps, task.delta)
 
 
 def gradient_norms(theta: Array, X: Array, Y: Array, loss: Loss = _SQUARED) -> Array:
@@ -130,9 +129,9 @@ def gradient_norms(theta: Array, X: Array, Y: Array, loss: Loss = _SQUARED) -> A
 def clipped_gradient(
     theta: Array, X: Array, Y: Array, limits: Array, loss: Loss = _SQUARED
 ) -> Array:
-    """sum_j clip_C(grad l_j(theta)); a row's gradient is the matrix x_j (dl/dz)'.
+    """sum_j clip_C(grad l_j(theta)), where the gradient of a row is the matrix x_j (dl/dz)'.
 
-    So clipping it is clipping dl/dz, for squares the residual, to C / |x_j|, the row's limit.
+    So clipping it is clipping dl/dz, for squares the residual, to the row's limit C / |x_j|.
     """
     residuals = loss.gradient(X @ theta, Y)
     norms = np.maximum(row_norms(residuals), np.finfo(np.float64).tiny)
@@ -142,26 +141,6 @@ def clipped_gradient(
 
 
 def residual_limits(X: Array, C: float) -> Array:
-    """C / |x_j|, a hair less, so that rounding keeps every row's gradient within C."""
+    """C / |x_j|, reduced a little, so that rounding keeps the gradient of every row within C."""
     with np.errstate(divide="ignore"):  # a row of zeros has no gradient to limit
         return np.asarray(C * (1 - 1e-12) / row_norms(X))
-
-
-def _walk(
-    theta: Array,
-    task: Task,
-    X: Array,
-    Y: Array,
-    n_steps: int,
-    C: float,
-    sigma: float,
-    gaussian: GaussianSource,
-) -> Array:
-    limits = residual_limits(X, C)
-    with progress_bar(n_steps, what="DP-GD steps", unit="step") as bar:
-        for _ in range(n_steps):
-            clipped = clipped_gradient(theta, X, Y, limits, task.loss)
-            noisy = clipped + sigma * gaussian.normal(theta.shape)
-            theta = theta - task.step_size * (noisy + task.alpha * theta)
-            bar.update()
-    return theta

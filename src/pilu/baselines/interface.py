@@ -1,8 +1,8 @@
-"""What every method takes and gives, so that a comparison is a loop.
+"""What every method takes and returns, so that a comparison is a loop.
 
 A method is a frozen record of its options. `fit(task)` learns and returns a `Learned`: parameters,
-and a function that answers one request with an `Answer`. Requests are answered one by one from the
-same learned state; none changes it.
+and a function that answers one request with an `Answer`. Every request is answered from the same
+learned state, and none changes it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,22 +12,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.baselines.task import Model, Rows, Task
+from pilu.baselines.task import Rows, Task
 from pilu.chains.predictions import Predictions
 from pilu.exceptions import BeyondPrecision
 
-__all__ = [
-    "Answer",
-    "Learned",
-    "Method",
-    "Model",
-    "Rows",
-    "Task",
-    "point_mass",
-    "row_norms",
-    "titled",
-    "without",
-]
+__all__ = ["Answer", "Learned", "Method", "Rows", "Task", "point_mass", "row_norms", "titled"]
 
 Array = NDArray[np.float64]
 
@@ -39,13 +28,13 @@ class Answer:
     Attributes
     ----------
     theta : array (p x d)
-        What would be released.
+        The parameters to release.
     epsilon, delta : float
-        What the method claims for it; epsilon is inf where it claims nothing.
+        The method's claim for them; epsilon is inf if it claims nothing.
     certified : bool
-        Whether the claim is proved, given the constants that `guarantee` names. Step size,
-        thresholds and radii count as constants also where they were read off the data, as
-        everywhere in pilu.
+        Whether the claim is proved, given the constants that `guarantee` names. Step sizes,
+        thresholds and radii count as constants even if they were read off the data, as everywhere
+        in pilu.
     guarantee : str
         The claim in words, or why there is none.
     rows_touched : int
@@ -53,9 +42,9 @@ class Answer:
     noise : float
         Deviation of the method's noise, in its own units; 0 for none.
     predictions : function or None
-        From points (m x p) to the Gaussian law of their predictions, where it has a closed form.
+        From points (m x p) to the Gaussian law of the predictions there, if it has a closed form.
     details : function
-        Gives further numbers by name; apart, so that no clock of the answer sees them.
+        Returns further numbers by name. It is called after the answer was timed.
     """
 
     theta: Array
@@ -71,8 +60,8 @@ class Answer:
     def __post_init__(self) -> None:
         if not (np.isfinite(self.theta).all() and np.isfinite(self.noise)):
             raise BeyondPrecision(
-                "the noise or the parameters have left the range of doubles. Ask for a larger "
-                "epsilon or delta, or choose other units."
+                "the noise or the parameters have left the range of doubles. Choose a larger "
+                "epsilon or delta, or other units."
             )
         if self.certified and not np.isfinite(self.epsilon):
             raise ArithmeticError("an infinite epsilon certifies nothing; please report this.")
@@ -80,7 +69,7 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What a method has learned (p x d), and how it responds to the request for some rows."""
+    """What a method has learned (p x d), and how it responds to a request for some rows."""
 
     task: Task
     theta: Array
@@ -96,7 +85,7 @@ class Method(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables and plots call it."""
+        """The name in tables and plots."""
         ...
 
     def fit(self, task: Task) -> Learned:
@@ -104,19 +93,14 @@ class Method(Protocol):
         ...
 
 
-def without(task: Task, rows: Rows) -> tuple[Array, Array]:
-    """X and Y without some rows."""
-    return np.delete(task.X, rows, axis=0), np.delete(task.Y, rows, axis=0)
-
-
 def titled(name: str, *options: str) -> str:
-    """A method's name with what sets it apart."""
+    """A method's name with the options that differ from the usual ones."""
     given = ", ".join(option for option in options if option)
     return f"{name} ({given})" if given else name
 
 
 def row_norms(values: Array) -> Array:
-    """Norms of the rows, also where squares would underflow."""
+    """Norms of the rows, even if their squares underflow."""
     scale = np.max(np.abs(values), axis=1, initial=0.0)
     unit = values / np.where(scale > 0, scale, 1.0)[:, None]
     return np.asarray(scale * np.linalg.norm(unit, axis=1))

@@ -4,8 +4,8 @@ At the minimiser theta* = A^{-1} B, by Sherman, Morrison and Woodbury,
 
     theta*' = theta* + A^{-1} X_f' (I - H)^{-1} (X_f theta* - Y_f),   H = X_f A^{-1} X_f',
 
-is the minimiser without the rows. After T steps only, the same correction leaves theta_T's error
-where it was, and that error depends on the rows.
+is the minimiser without the rows. After T steps only, the same correction does not change the
+error of theta_T, and that error depends on the rows.
 """
 
 import math
@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import check_flag
+from pilu.baselines.closed_forms import ClosedForms
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, point_mass
-from pilu.baselines.quadratic import descended, leave_out, minimiser, retained_spectrum
+from pilu.baselines.objective import descended
 
 __all__ = ["LeaveOneOut"]
 
@@ -32,7 +33,7 @@ class LeaveOneOut(Method):
     converged : bool, default=True
         True learns the exact minimiser: the update is retraining itself. False learns T noiseless
         steps: parameters without randomness that differ from retrained ones cannot be certified.
-        `details` then tell what the update leaves wrong: `residual`, the gradient of the retained
+        `details` then has the error of the update: `residual`, the gradient of the retained
         objective, and `distance` from T noiseless steps on the rows that are left.
     """
 
@@ -48,15 +49,11 @@ class LeaveOneOut(Method):
 
     def fit(self, task: Task) -> Learned:
         """The minimiser, or T steps towards it."""
-        task.check_ridge("leave-one-out")
-        spectrum = task.spectrum
-        if self.converged:
-            theta = minimiser(spectrum, spectrum.cross)
-        else:
-            theta = descended(spectrum, spectrum.cross, task.step_size, task.n_steps)
+        forms = task.need_closed_forms("leave-one-out")
+        theta = forms.minimiser() if self.converged else _descended(task, forms)
 
         def respond(rows: Rows) -> Answer:
-            left = leave_out(task, theta, rows)
+            left = forms.leave_out(theta, rows)
             return Answer(
                 left,
                 epsilon=0.0 if self.converged else math.inf,
@@ -67,17 +64,20 @@ class LeaveOneOut(Method):
                 else "none: learning stopped early, and two point masses differ",
                 rows_touched=len(rows),
                 predictions=point_mass(left),
-                details=lambda: {} if self.converged else _left_wrong(task, left, rows),
+                details=lambda: {} if self.converged else _errors(task, forms.without(rows), left),
             )
 
         return Learned(task, theta, respond)
 
 
-def _left_wrong(task: Task, left: Array, rows: Rows) -> dict[str, float]:
-    spectrum = retained_spectrum(task, rows)
-    inside = spectrum.basis.T @ left
-    retrained = descended(spectrum, spectrum.cross, task.step_size, task.n_steps)
+def _descended(task: Task, forms: ClosedForms) -> Array:
+    return descended(forms.spectrum, forms.spectrum.cross, task.step_size, task.n_steps)
+
+
+def _errors(task: Task, retained: ClosedForms, theta: Array) -> dict[str, float]:
+    spectrum = retained.spectrum
+    gradient = spectrum.times(spectrum.basis.T @ theta) - spectrum.cross
     return {
-        "residual": float(np.linalg.norm(spectrum.times(inside) - spectrum.cross)),
-        "distance": float(np.linalg.norm(left - retrained)),
+        "residual": float(np.linalg.norm(gradient)),
+        "distance": float(np.linalg.norm(theta - _descended(task, retained))),
     }

@@ -6,21 +6,21 @@ n lambda = alpha and b ~ N(0, sigma^2 I); removing R rows, with their share of t
     theta^- = theta + H'^{-1} (R lambda theta + X_f'(X_f theta - Y_f)),
     H' = X'X - X_f'X_f + (n - R) lambda I.
 
-For ridge the step is exact: the retained gradient at theta^- equals the learning's at theta,
+For ridge the step is exact: the retained gradient at theta^- is that of learning at theta,
 
     r = -M^T (B - b) after T steps from zero,  M = 1 - eta A,  and 0 at the minimiser.
 
-So theta^- is the minimiser for the retained rows and the perturbation w = b - r, and against that
-for a fresh b the log of the density ratio is a quadratic in g = b / sigma whose tail is bounded by
-its mean and variance (docs/baselines.md, "Newton step"): with q the eigenvalues of M^T,
+So theta^- is the minimiser for the retained rows and the perturbation w = b - r. Against that for
+a fresh b, the log of the density ratio is a quadratic in g = b / sigma. Its mean and variance bound
+its tail (docs/baselines.md, "Newton step"): with q the eigenvalues of M^T,
 
     epsilon = KL + sqrt(2 log(1/delta) V)
     KL = |M^T B|^2 / 2 sigma^2 + d sum (-log(1 - q) - q + q^2 / 2)
     V  = |(1 - M^T) M^T B|^2 / sigma^2 + d/2 sum (q (2 - q))^2.
 
 Guo's conversion, epsilon' / sigma sqrt(2 log(1.5/delta)) for |r| <= epsilon', is for a residual
-that does not depend on b and for small epsilon; with a measured residual in the place of a bound
-it is the paper's practice, and no proof. Other losses than ridge: `newton_smooth.py`.
+that does not depend on b and for small epsilon. With a measured residual instead of a bound it is
+the paper's practice, but no proof. Other losses than ridge: `newton_smooth.py`.
 """
 
 import math
@@ -33,10 +33,11 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_choice, check_flag, check_integer, check_real, complaint
 from pilu.accounting.gdp import delta_from_mu
+from pilu.baselines.closed_forms import ClosedForms, check_conditioning
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.baselines.newton_bounds import certified_epsilon, residual_bound
 from pilu.baselines.newton_smooth import learn_perturbed, learn_plain
-from pilu.baselines.quadratic import check_conditioning, descended, minimiser
+from pilu.baselines.objective import descended
 from pilu.chains.predictions import Predictions
 from pilu.exceptions import WrongInput
 from pilu.ridge.spectral import decay
@@ -55,8 +56,8 @@ Array = NDArray[np.float64]
 _SIGMA_GUO = 0.1  # the paper's
 HORIZONS = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)  # of the paper's table
 
-_VISIBLE = 1e-6  # residual, in units of the perturbation, that is more than rounding
-_RESIDUALS = 4.0  # times the residual that was measured is charged
+_VISIBLE = 1e-6  # a residual, in units of the perturbation, that is more than rounding
+_RESIDUALS = 4.0  # times the measured residual is charged
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,13 @@ class NewtonStep(Method):
     ----------
     perturbation : float > 0, default=0.1
         sigma_Guo, the deviation of the linear term. Other losses than ridge have one for "measured"
-        only; what "bound" certifies for them is noise on the output, as much as the target needs.
+        only; "bound" certifies them by noise on the output, as much as the target needs.
     converged : bool, default=True
         True learns the exact minimiser, False T gradient steps.
     accounting : {"bound", "measured"}, default="bound"
-        "bound" holds with high probability over the perturbation and is certified; "measured"
-        turns the residual that was seen into an epsilon as the paper does, and is not. At the
-        minimiser of ridge the residual is rounding: epsilon is 0, and delta what the rounding may
-        show.
+        "bound" holds with high probability over the perturbation and is certified. "measured"
+        turns the measured residual into an epsilon as the paper does, and is not certified. At the
+        minimiser of ridge the residual is rounding: epsilon is 0, and delta covers the rounding.
     """
 
     perturbation: float = _SIGMA_GUO
@@ -88,7 +88,7 @@ class NewtonStep(Method):
 
     @property
     def name(self) -> str:
-        """Newton step, by where it starts and how it is accounted for."""
+        """Newton step, with its start and its accounting."""
         sigma = "" if self.perturbation == _SIGMA_GUO else f"perturbation {self.perturbation:g}"
         start = ["" if self.accounting == "bound" else self.accounting]
         if not self.converged:
@@ -97,20 +97,21 @@ class NewtonStep(Method):
 
     def fit(self, task: Task) -> Learned:
         """The minimiser of the perturbed objective, or T steps towards it."""
-        if not task.is_ridge:
+        forms = task.closed_forms
+        if forms is None:
             return self._fit_smooth(task)
-        spectrum, sigma = task.spectrum, self.perturbation
-        b = sigma * task.gaussian(0).normal((task.X.shape[1], task.Y.shape[1]))
+        spectrum, sigma = forms.spectrum, self.perturbation
+        b = sigma * task.gaussian(0).normal(task.shape)
         pull = spectrum.cross - spectrum.basis.T @ b
         if self.converged:
-            q, theta = np.zeros(len(pull)), minimiser(spectrum, pull)
+            q, theta = np.zeros(len(pull)), forms.solve(pull)
         else:
             task.check_short_steps(self.name)
             q = decay(spectrum.eigenvalues, task.step_size, task.n_steps)
             theta = descended(spectrum, pull, task.step_size, task.n_steps)
 
         def respond(rows: Rows) -> Answer:
-            removal = _Removal(task, rows)
+            removal = _Removal(forms, rows)
             left = removal.step(theta)
             residual = removal.residual(left, b)
             epsilon, delta, certified, guarantee = self._claim(task, residual)
@@ -143,7 +144,7 @@ class NewtonStep(Method):
                 "perturbation",
                 f"left at {_SIGMA_GUO} with accounting='bound' and the {task.loss.name} loss",
                 self.perturbation,
-                "Noise on the output takes its place, as much as epsilon needs; "
+                "It is replaced by noise on the output, as much as epsilon needs; "
                 "accounting='measured' perturbs the objective, without a certificate.",
             )
         return learn_plain(task, converged=self.converged)
@@ -156,15 +157,15 @@ class NewtonStep(Method):
                     f"{residual:.2g}, got perturbation={self.perturbation}. Use a larger one, or "
                     "smaller units."
                 )
-            # The residual is rounding, as if the perturbation were shifted by it; it is measured
-            # in doubles too, hence the factor.
+            # The residual is rounding, as if the perturbation were shifted by it. It is measured in
+            # doubles too, hence the factor.
             delta = float(delta_from_mu(_RESIDUALS * residual / self.perturbation, 0.0))
             same = "the law of the perturbed minimiser without the rows, a rounding shift charged"
             return 0.0, delta, True, same
         if self.accounting == "measured":
             factor = math.sqrt(2 * math.log(1.5 / task.delta)) / self.perturbation
-            seen = "none proved: from the residual of this one draw"
-            return residual * factor, task.delta, False, seen
+            reason = "none proved: from the residual of this one draw"
+            return residual * factor, task.delta, False, reason
         epsilon = certified_epsilon(task, self.perturbation)
         if math.isinf(epsilon):
             return epsilon, task.delta, False, "none: a direction has not been learned at all"
@@ -197,38 +198,41 @@ def residual_table(
 ) -> ResidualTable:
     """|grad L_b(theta_T^-; D')| for every T, without and with a perturbation [PILU, Table 3].
 
-    Only T changes from line to line: rows, step size and b stay.
+    Only T changes from line to line; rows, step size and b are the same.
     """
     check_real("perturbation", perturbation, above=0.0)
-    spectrum, removal = task.spectrum, _Removal(task, task.rows(rows))
-    b = perturbation * task.gaussian(0).normal((task.X.shape[1], task.Y.shape[1]))
-    found = []
+    forms = task.need_closed_forms("the residual table")
+    spectrum, removal = forms.spectrum, _Removal(forms, task.rows(rows))
+    b = perturbation * task.gaussian(0).normal(task.shape)
+    residuals = []
     for T in horizons:
         check_integer("horizons", T, least=1)
         for term in (np.zeros_like(b), b):
             pull = spectrum.cross - spectrum.basis.T @ term
             theta = descended(spectrum, pull, task.step_size, T)
-            found.append(removal.residual(removal.step(theta), term))
-    return ResidualTable(tuple(horizons), np.array(found[::2]), np.array(found[1::2]), perturbation)
+            residuals.append(removal.residual(removal.step(theta), term))
+    unperturbed, perturbed = np.array(residuals).reshape(-1, 2).T
+    return ResidualTable(tuple(horizons), unperturbed, perturbed, perturbation)
 
 
 class _Removal:
-    """The retained Hessian and what a Newton step on it does."""
+    """A Newton step on the retained Hessian."""
 
-    def __init__(self, task: Task, rows: Rows) -> None:
-        self._X, self._Y = task.X[rows], task.Y[rows]
-        self._share = len(rows) * task.alpha / task.n_rows  # the rows' part of the regulariser
-        self._H, self.cross = task.gram - self._X.T @ self._X, task.cross - self._X.T @ self._Y
-        np.fill_diagonal(self._H, self._H.diagonal() + (task.alpha - self._share))
+    def __init__(self, forms: ClosedForms, rows: Rows) -> None:
+        X, Y, alpha = forms.X[rows], forms.Y[rows], forms.alpha
+        self._X, self._Y = X, Y
+        self._share = len(rows) * alpha / len(forms.X)  # the rows' part of the regulariser
+        self._H, self.cross = forms.gram - X.T @ X, forms.cross - X.T @ Y
+        np.fill_diagonal(self._H, self._H.diagonal() + (alpha - self._share))
         try:
             self._factor = scipy.linalg.cho_factor(self._H)
-            # Rounding is that of X'X: what is subtracted from it may have been most of it.
-            norm = float(np.linalg.norm(task.gram, 1)) + task.alpha
+            # The rounding is that of X'X, even if most of it was subtracted.
+            norm = float(np.linalg.norm(forms.gram, 1)) + alpha
             reciprocal = scipy.linalg.lapack.dpocon(self._factor[0], norm)[0]
         except np.linalg.LinAlgError:
             reciprocal = 0.0
         condition = 1 / reciprocal if reciprocal > 0 else math.inf
-        check_conditioning(condition, len(self._H), task.alpha)
+        check_conditioning(condition, len(self._H), alpha)
 
     def solve(self, right: Array) -> Array:
         """H'^{-1} times a matrix."""

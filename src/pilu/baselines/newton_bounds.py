@@ -1,4 +1,4 @@
-"""What T steps on perturbed ridge leave of the gradient, and the epsilon that follows."""
+"""Bounds on the gradient that T steps on perturbed ridge leave, and the resulting epsilon."""
 
 import math
 
@@ -21,15 +21,16 @@ def certified_epsilon(task: Task, sigma: float) -> float:
 
     The same for every request.
     """
-    spectrum, eta, T, d = task.spectrum, task.step_size, task.n_steps, task.Y.shape[1]
-    # Eigenvalues as small as their rounding allows: the learning is no further than that. The
-    # rounding of the residual is a shift too, of at most eps |X| |Y| p and some.
+    spectrum = task.need_closed_forms("the bound of the Newton step").spectrum
+    eta, T, d = task.step_size, task.n_steps, task.Y.shape[1]
+    # Eigenvalues are taken as small as their rounding allows, which means less learning. The
+    # rounding of the residual is a shift too, of a few eps |X| |Y| p at most.
     rounding = task.eigenvalue_rounding
     a = np.maximum(spectrum.eigenvalues - rounding * spectrum.largest, task.alpha)
     q, moved = decay(a, eta, T), np.minimum(a * drift(a, eta, T), 1.0)
     floor = rounding * float(np.linalg.norm(task.X) * np.linalg.norm(task.Y))
     pull = (np.linalg.norm(spectrum.cross, axis=1) + floor) / sigma
-    if not (moved > 0).all():  # a direction that has not moved tells the runs apart
+    if not (moved > 0).all():  # a direction that has not moved distinguishes the runs
         return math.inf
     shift = q * pull + floor / sigma
     mean = float(np.sum(np.square(shift))) / 2 + d * float(np.sum(_shrinkage(q, moved)))
@@ -54,12 +55,9 @@ def residual_bound(task: Task, sigma: float, tail: float) -> float:
     check_probability("tail", tail)
     task.check_short_steps("the paper's bound")
     check_real("alpha", task.alpha, above=0.0)
+    cross = task.need_closed_forms("the paper's bound").cross
     contracted = float(decay(np.array(task.alpha), task.step_size, task.n_steps))
-    total = float(np.linalg.norm(task.cross)) + _perturbation_bound(sigma, task, tail)
-    return float(task.spectrum.largest * contracted * total / task.alpha * _UP)
-
-
-def _perturbation_bound(sigma: float, task: Task, tail: float) -> float:
-    """|b| <= sigma (sqrt(pd) + sqrt(2 log(1/tail))) but for probability `tail`."""
-    size = task.X.shape[1] * task.Y.shape[1]
-    return sigma * (math.sqrt(size) + math.sqrt(2 * math.log(1 / tail))) * _UP
+    # |b| <= sigma (sqrt(pd) + sqrt(2 log(1/tail))) except with probability `tail`
+    b = sigma * (math.sqrt(math.prod(task.shape)) + math.sqrt(2 * math.log(1 / tail))) * _UP
+    total = float(np.linalg.norm(cross)) + b
+    return float(task.largest * contracted * total / task.alpha * _UP)

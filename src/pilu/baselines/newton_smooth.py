@@ -6,11 +6,11 @@ With lambda = alpha / n and L' the retained objective, (n - R) lambda for its re
     grad L'(theta^-) = grad L(theta) + remainder,
     |remainder| <= lipschitz/2 |X'|_2 ( sum_j |x_j'(theta^- - theta)|^4 )^{1/2}.
 
-What is left of the gradient can be measured. L' is (n - R) lambda-strongly convex, so that theta^-
-is at most |grad L'(theta^-)| / ((n - R) lambda) from the retained minimiser. Where learning is
-deterministic that is a number, and Gaussian noise hides it: this is certified. Where learning was
-perturbed by <b, theta>, as Guo et al. do, the residual is a function of b, and the theorem that
-turns it into an epsilon does not cover that (docs/baselines.md): this is not.
+The gradient that is left can be measured. L' is (n - R) lambda-strongly convex, so theta^- is at
+most |grad L'(theta^-)| / ((n - R) lambda) from the retained minimiser. If learning is
+deterministic, that is a number, and Gaussian noise hides it: this is certified. If learning was
+perturbed by <b, theta>, as Guo et al. do, the residual is a function of b. The theorem that turns
+it into an epsilon does not cover that (docs/baselines.md): this is not certified.
 """
 
 import math
@@ -23,10 +23,12 @@ from numpy.typing import NDArray
 
 from pilu._checks import complaint
 from pilu.accounting.gdp import mu_from_epsilon
+from pilu.baselines.closed_forms import check_conditioning
 from pilu.baselines.curvature import Curvature, curvature_of, hessian
-from pilu.baselines.interface import Answer, Learned, Rows, Task, row_norms, without
-from pilu.baselines.quadratic import check_conditioning
-from pilu.certify.floor import VISIBLE_ULPS
+from pilu.baselines.interface import Answer, Learned, Rows, Task, row_norms
+from pilu.certify.accountant import VISIBLE_ULPS
+from pilu.chains.schedule import Segment
+from pilu.chains.steps import walk
 from pilu.exceptions import BeyondPrecision
 from pilu.losses.loss import Loss
 
@@ -41,10 +43,9 @@ _MOST_PARAMETERS = 20_000  # 3 GB for the matrix of second derivatives
 
 
 def learn_plain(task: Task, *, converged: bool) -> Learned:
-    """Learning without noise; noise on the output hides what the residual leaves open."""
+    """Learning without noise; noise on the output hides the residual."""
     check_size(task)
-    curvature = curvature_of(task.loss)
-    nothing = np.zeros((task.X.shape[1], task.Y.shape[1]))
+    curvature, nothing = curvature_of(task.loss), np.zeros(task.shape)
     theta = _learned(task, curvature, nothing, converged=converged)
     mu = float(mu_from_epsilon(task.epsilon, task.delta))
 
@@ -76,7 +77,7 @@ def learn_perturbed(task: Task, sigma: float, *, converged: bool) -> Learned:
     """Guo et al.'s objective perturbation, with epsilon from the residual of the draw."""
     check_size(task)
     curvature = curvature_of(task.loss)
-    b = sigma * task.gaussian(0).normal((task.X.shape[1], task.Y.shape[1]))
+    b = sigma * task.gaussian(0).normal(task.shape)
     theta = _learned(task, curvature, b, converged=converged)
     factor = math.sqrt(2 * math.log(1.5 / task.delta)) / sigma
 
@@ -101,8 +102,8 @@ def learn_perturbed(task: Task, sigma: float, *, converged: bool) -> Learned:
 
 
 def check_size(task: Task) -> None:
-    """Refuse matrices of second derivatives that are too large to be solved with."""
-    size = task.X.shape[1] * task.Y.shape[1]
+    """Refuse matrices of second derivatives that are too large to solve with."""
+    size = math.prod(task.shape)
     if size > _MOST_PARAMETERS:
         raise complaint(
             "X",
@@ -115,10 +116,12 @@ def check_size(task: Task) -> None:
 def _learned(task: Task, curvature: Curvature, b: Array, *, converged: bool) -> Array:
     if converged:
         return perturbed_minimiser(task.X, task.Y, task.loss, curvature, task.alpha, b)
-    theta = np.zeros_like(b)
-    for _ in range(task.n_steps):
-        theta = theta - task.step_size * (task.objective.gradient(theta) + b)
-    return theta
+
+    def gradient(theta: Array, step: int) -> Array:
+        return task.objective.gradient(theta) + b
+
+    noiseless = Segment(task.n_steps, 0.0)
+    return walk(np.zeros_like(b), gradient, task.step_size, noiseless, task.gaussian(0))
 
 
 def perturbed_minimiser(
@@ -137,7 +140,7 @@ def perturbed_minimiser(
             return theta
         step = _solve(hessian(curvature, X, theta, alpha), gradient, alpha)
         fall, size, now = float(np.sum(gradient * step)), 1.0, value(theta)
-        # The least fall that rounding of the value lets one see; below it, steps are full ones.
+        # The least fall that the rounding of the value does not hide; below it, steps are full.
         blurred = 64 * _EPS * (abs(now) + len(X))
         while fall > blurred and value(theta - size * step) > now - size * fall / 4:
             size /= 2
@@ -145,21 +148,21 @@ def perturbed_minimiser(
         if fall <= blurred and not (
             np.linalg.norm(_gradient(X, Y, loss, alpha, moved, b)[0]) < np.linalg.norm(gradient)
         ):
-            return theta  # rounding does not let it come closer
+            return theta  # rounding allows no better
         theta = moved
     raise BeyondPrecision(
-        f"the minimiser was not found in {_MOST_STEPS} Newton steps. Pass a larger alpha or "
-        "features of another scale, or NewtonStep(converged=False)."
+        f"the minimiser was not found in {_MOST_STEPS} Newton steps. Pass a larger alpha, features "
+        "of another scale, or NewtonStep(converged=False)."
     )
 
 
 def _gradient(
     X: Array, Y: Array, loss: Loss, alpha: float, theta: Array, b: Array
 ) -> tuple[Array, float]:
-    """The gradient of the perturbed objective, and a bound of its rounding in norm.
+    """The gradient of the perturbed objective, and a bound on the norm of its rounding error.
 
-    Scores are off by p units of |x| |theta|, derivatives by smoothness times it and a few units of
-    their own, sums over n rows by n units of what is summed.
+    Scores are off by p units of |x| |theta|, derivatives by smoothness times that and a few units
+    of their own, sums over n rows by n units of the summands.
     """
     n, p = X.shape
     x, slopes = row_norms(X), loss.gradient(X @ theta, Y)
@@ -190,7 +193,7 @@ class Removal:
 
     @cached_property
     def _kept(self) -> tuple[Array, Array]:
-        return without(self.task, self.rows)
+        return self.task.without(self.rows)
 
     @property
     def _share(self) -> float:
@@ -199,12 +202,12 @@ class Removal:
 
     @property
     def strong_convexity(self) -> float:
-        """(n - R) lambda, of what is left."""
+        """(n - R) lambda, of the retained objective."""
         return self.task.alpha - self._share
 
     @property
     def rows_read(self) -> int:
-        """All rows for the step, those that are left once more for the residual."""
+        """All rows for the step, and the retained ones again for the residual."""
         return 2 * self.task.n_rows - len(self.rows)
 
     @cached_property
@@ -222,7 +225,7 @@ class Removal:
         return float(np.linalg.norm(gradient)) + rounding
 
     def residual_bound(self, b: Array) -> float:
-        """The learning's gradient and the remainder's bound, from theta and the step alone."""
+        """The gradient of learning plus the remainder's bound, from theta and the step alone."""
         task, X = self.task, self._kept[0]
         learning, rounding = _gradient(task.X, task.Y, task.loss, task.alpha, self.theta, b)
         rounding += _gradient(*self._kept, task.loss, self.strong_convexity, self.left, b)[1]

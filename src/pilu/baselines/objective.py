@@ -1,21 +1,20 @@
-"""The objective as a method's steps see it: squares in the eigenbasis, other losses row by row.
+"""The objective that a method steps on: squares in the eigenbasis, other losses row by row.
 
     f(theta) = sum_j l(theta'x_j, y_j) + alpha/2 |theta|^2
 
-Steps are taken on a state: theta itself, or its coordinates in the eigenbasis, where a ball looks
-the same and isotropic noise is isotropic.
+Steps are taken on a state: theta itself, or its coordinates in the eigenbasis. There a ball is the
+same ball, and isotropic noise is isotropic.
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._progress import progress_bar
 from pilu.chains.entropy import GaussianSource
 from pilu.chains.schedule import Segment
+from pilu.chains.steps import walk
 from pilu.losses.loss import Loss
 from pilu.ridge.spectral import draw_after, drift
 from pilu.ridge.spectrum import Spectrum
@@ -27,7 +26,7 @@ Rows = NDArray[np.intp]
 
 
 class Objective(Protocol):
-    """What is left of the rows."""
+    """f of some rows."""
 
     def zero(self) -> Array:
         """The state of theta = 0."""
@@ -37,32 +36,28 @@ class Objective(Protocol):
         """The parameters of a state."""
         ...
 
-    def gradient(self, state: Array) -> Array:
-        """Of f, as a state."""
+    def gradient(self, state: Array, step: int = 0) -> Array:
+        """The gradient of f as a state, the same at every step."""
         ...
 
     def without(self, rows: Rows) -> "Objective":
-        """The objective of all rows without some."""
+        """The objective without some of its rows."""
         ...
 
     def rows_read(self, rows: Rows, n_steps: int) -> int:
-        """Rows that so many steps read once `rows` are left out."""
-        ...
-
-    def descended(self, step_size: float, n_steps: int) -> Array:
-        """theta after noiseless steps from zero."""
+        """How many rows `n_steps` steps read once `rows` are left out."""
         ...
 
     def walked(
         self, theta: Array, step_size: float, segment: Segment, gaussian: GaussianSource
     ) -> Array:
-        """theta after a segment of Langevin steps, or a draw from its law."""
+        """Theta after a segment of Langevin steps, or a draw from its law."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class QuadraticObjective:
-    """Ridge: p numbers stand for all rows, and any number of steps is one formula."""
+    """Ridge: the eigenbasis replaces all rows, and any number of steps is one formula."""
 
     spectrum: Spectrum
     X: Array
@@ -76,21 +71,17 @@ class QuadraticObjective:
         """The parameters of a state."""
         return np.asarray(self.spectrum.basis @ state)
 
-    def gradient(self, state: Array) -> Array:
+    def gradient(self, state: Array, step: int = 0) -> Array:
         """A theta - B in the basis."""
         return np.asarray(self.spectrum.times(state) - self.spectrum.cross)
 
     def without(self, rows: Rows) -> "QuadraticObjective":
-        """The same basis, the rows taken out beside it."""
+        """The same basis, with the rows kept beside it as a correction."""
         return replace(self, spectrum=self.spectrum.without(self.X[rows], self.Y[rows]))
 
     def rows_read(self, rows: Rows, n_steps: int) -> int:
-        """The requested rows alone."""
+        """The requested rows only."""
         return len(rows)
-
-    def descended(self, step_size: float, n_steps: int) -> Array:
-        """n noiseless steps from zero on all rows."""
-        return descended(self.spectrum, self.spectrum.cross, step_size, n_steps)
 
     def walked(
         self, theta: Array, step_size: float, segment: Segment, gaussian: GaussianSource
@@ -99,10 +90,10 @@ class QuadraticObjective:
         return draw_after(theta, self.spectrum, step_size, segment, gaussian)
 
 
-def descended(spectrum: Spectrum, cross: Array, step_size: float, n_steps: int) -> Array:
-    """n noiseless steps from zero towards A^{-1} B; `cross` is B in the basis."""
-    learned = drift(spectrum.eigenvalues[:, None], step_size, n_steps)
-    return np.asarray(spectrum.basis @ (learned * cross))
+def descended(spectrum: Spectrum, pull: Array, step_size: float, n_steps: int) -> Array:
+    """Theta after noiseless steps from zero; `pull`, in the basis, is B or what replaces it."""
+    moved = drift(spectrum.eigenvalues[:, None], step_size, n_steps)
+    return np.asarray(spectrum.basis @ (moved * pull))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,43 +106,29 @@ class RowObjective:
     alpha: float
 
     def zero(self) -> Array:
-        """theta = 0."""
+        """Theta = 0."""
         return np.zeros((self.X.shape[1], self.Y.shape[1]))
 
     def theta(self, state: Array) -> Array:
         """The state itself."""
         return state
 
-    def gradient(self, state: Array) -> Array:
+    def gradient(self, state: Array, step: int = 0) -> Array:
         """X' dl/dz + alpha theta."""
-        return np.asarray(
-            self.X.T @ self.loss.gradient(self.X @ state, self.Y) + self.alpha * state
-        )
+        slopes = self.loss.gradient(self.X @ state, self.Y)
+        return np.asarray(self.X.T @ slopes + self.alpha * state)
 
     def without(self, rows: Rows) -> "RowObjective":
-        """The rows that are left."""
+        """The other rows."""
         X, Y = (np.delete(values, rows, axis=0) for values in (self.X, self.Y))
         return replace(self, X=X, Y=Y)
 
     def rows_read(self, rows: Rows, n_steps: int) -> int:
-        """All that are left, at every step."""
+        """The other rows at every step."""
         return n_steps * (len(self.X) - len(rows))
-
-    def descended(self, step_size: float, n_steps: int) -> Array:
-        """Step by step."""
-        theta = self.zero()
-        for _ in range(n_steps):
-            theta = theta - step_size * self.gradient(theta)
-        return theta
 
     def walked(
         self, theta: Array, step_size: float, segment: Segment, gaussian: GaussianSource
     ) -> Array:
         """Step by step."""
-        unit = math.sqrt(2 * step_size) * segment.noise
-        with progress_bar(segment.steps, what="Langevin steps", unit="step") as bar:
-            for _ in range(segment.steps):
-                theta = theta - step_size * self.gradient(theta)
-                theta += unit * gaussian.normal(theta.shape)
-                bar.update()
-        return theta
+        return walk(theta, self.gradient, step_size, segment, gaussian)

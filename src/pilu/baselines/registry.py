@@ -40,12 +40,12 @@ def resolve_methods(methods: Iterable[str | Method] | None) -> list[Method]:
         return list(METHODS.values())
     if isinstance(methods, str) or not isinstance(methods, Iterable):
         methods = [methods]
-    found = [_resolve(method) for method in methods]
-    names = [method.name for method in found]
+    resolved = [_resolve(method) for method in methods]
+    names = [method.name for method in resolved]
     twice = {name for name in names if names.count(name) > 1}
-    if not found or twice:
-        raise complaint("methods", "at least one, with distinct names", sorted(twice) or found)
-    return found
+    if not resolved or twice:
+        raise complaint("methods", "at least one, with distinct names", sorted(twice) or resolved)
+    return resolved
 
 
 def _resolve(method: str | Method) -> Method:

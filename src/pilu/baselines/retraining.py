@@ -1,4 +1,4 @@
-"""Learning again without the rows: literally, and by one draw from its law. The yardstick."""
+"""Learning again without the rows, step by step or by one draw from its law. The yardstick."""
 
 import copy
 from dataclasses import dataclass
@@ -6,10 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, without
+from pilu.baselines.interface import Answer, Learned, Method, Rows, Task
 from pilu.baselines.langevin import rows_read
-from pilu.chains.predictions import Predictions
-from pilu.ridge.forecast import Forecast
 
 __all__ = ["Redraw", "Retraining"]
 
@@ -18,7 +16,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Retraining(Method):
-    """Algorithm A on what is left, step by step."""
+    """Algorithm A on the rows that are left, step by step."""
 
     @property
     def name(self) -> str:
@@ -27,22 +25,22 @@ class Retraining(Method):
 
     def fit(self, task: Task) -> Learned:
         """Algorithm A, step by step."""
-        literally = {"solver": "gradient"} if task.is_ridge else {}  # others take steps anyway
-        learner = task.langevin(**literally)
+
+        def learn(X: Array, Y: Array) -> Array:
+            return task.learned(task.langevin(literally=True), X, Y).fitted_.theta
 
         def respond(rows: Rows) -> Answer:
-            X, Y = without(task, rows)
-            theta = task.learned(learner, X, Y)._theta
-            return _relearned(task, rows, theta, rows_touched=task.n_steps * len(X))
+            X, Y = task.without(rows)
+            return _relearned(task, rows, learn(X, Y), rows_touched=task.n_steps * len(X))
 
-        return Learned(task, task.learned(learner, task.X, task.Y)._theta, respond)
+        return Learned(task, learn(task.X, task.Y), respond)
 
 
 @dataclass(frozen=True)
 class Redraw(Method):
-    """One draw from the law of Algorithm A on what is left: equal in law to retraining.
+    """One draw from the law of Algorithm A on the rows that are left: retraining, in law.
 
-    In closed form for ridge; for other losses the draw is a run.
+    Ridge has that law in closed form; for other losses the draw is a run.
     """
 
     @property
@@ -58,17 +56,12 @@ class Redraw(Method):
             forgetful = copy.copy(model)
             forgetful.unlearn(rows.tolist(), method="redraw")
             touched = rows_read(task, rows, task.n_steps)
-            return _relearned(task, rows, forgetful._theta, rows_touched=touched)
+            return _relearned(task, rows, forgetful.fitted_.theta, rows_touched=touched)
 
-        return Learned(task, model._theta, respond)
+        return Learned(task, model.fitted_.theta, respond)
 
 
 def _relearned(task: Task, rows: Rows, theta: Array, *, rows_touched: int) -> Answer:
-    request = task.request(rows)
-
-    def predictions(points: Array) -> Predictions:
-        return Forecast(task.law, points, task.n_unlearn_steps).without(*request).redraw
-
     return Answer(
         theta,
         epsilon=0.0,
@@ -77,5 +70,5 @@ def _relearned(task: Task, rows: Rows, theta: Array, *, rows_touched: int) -> An
         guarantee="the law of learning without the rows itself",
         rows_touched=rows_touched,
         noise=task.noise,
-        predictions=predictions if task.is_ridge else None,
+        predictions=task.predictions(rows, lambda forecast: forecast.redraw),
     )

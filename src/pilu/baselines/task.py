@@ -1,50 +1,50 @@
 """The data, the loss and the target that all methods share."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
-from sklearn.utils.validation import column_or_1d
+from sklearn.base import clone
 
 from pilu._checks import complaint
+from pilu.baselines.closed_forms import ClosedForms
 from pilu.baselines.objective import Objective, QuadraticObjective, RowObjective
-from pilu.baselines.ridge_parts import RidgeParts
-from pilu.certify.accountant import Law
-from pilu.chains.entropy import GaussianSource
+from pilu.certify.accountant import Target
+from pilu.chains.entropy import GaussianSource, gaussian_source
+from pilu.chains.law import Law, RequestForecast
+from pilu.chains.predictions import Predictions
+from pilu.chains.problem import Problem, Run
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import Request
 from pilu.data.targets import ClassTargets
+from pilu.estimators.base import LangevinEstimator
+from pilu.estimators.quoting import set_terms
 from pilu.estimators.requests import live_rows
-from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
-from pilu.estimators.smooth import SmoothClassifier, SmoothRegressor
 from pilu.exceptions import WrongInput
-from pilu.losses.law import SmoothLaw
 from pilu.losses.loss import Loss, Squared
-from pilu.losses.problem import SmoothProblem
 
-__all__ = ["Model", "Rows", "Task"]
+__all__ = ["Rows", "Task"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
-Model = LangevinRidge | LangevinRidgeClassifier | SmoothClassifier | SmoothRegressor
 
 
 @dataclass(frozen=True, eq=False)
-class Task(RidgeParts):
-    """What is learned, from what, and what is asked of a request.
+class Task:
+    """What is learned, from which rows, and the target of a request.
 
-    f(theta) = sum_j l(theta'x_j, y_j) + alpha |theta|^2 / 2, learned in `n_steps` steps from zero;
-    `noise` is the Langevin methods' learning noise. X is n x p with the intercept's ones, Y is n x
-    d: targets, one-hot classes, or 1 and -1 for a loss of one margin; `model` is the estimator that
-    was fitted to them. With an integer `random_state` nothing is private: claims speak of the same
-    procedure with fresh noise.
+    f(theta) = sum_j l(theta'x_j, y_j) + alpha |theta|^2 / 2, learned in `n_steps` steps from zero.
+    `noise` is the learning noise of the Langevin methods. X is n x p with the intercept's ones. Y
+    is n x d: targets, one-hot classes, or 1 and -1 for a loss of one margin. `model` is the
+    estimator that was fitted to them. With an integer `random_state` nothing is private: claims
+    are then about the same procedure with fresh noise.
     """
 
-    model: Model
+    model: LangevinEstimator
     X: Array
     Y: Array
     alpha: float
@@ -60,7 +60,7 @@ class Task(RidgeParts):
     @classmethod
     def of(
         cls,
-        model: Model,
+        model: LangevinEstimator,
         X: Any,
         y: Any,
         *,
@@ -69,11 +69,11 @@ class Task(RidgeParts):
         n_unlearn_steps: int = 80,
     ) -> "Task":
         """The task that an unfitted estimator describes; its `fit` checks the data."""
-        if not isinstance(model, Model):
+        if not isinstance(model, LangevinEstimator):
             raise complaint(
                 "model",
                 "a LangevinRidge or a LangevinRidgeClassifier, a LangevinLogistic, a LangevinHuber "
-                "or an estimator with a smooth loss of one's own",
+                "or an estimator with your own smooth loss",
                 model,
             )
         if model.batch_size is not None:
@@ -84,16 +84,15 @@ class Task(RidgeParts):
                 "The other methods step on all rows.",
             )
         fitted = clone(model).fit(X, y)
-        target = fitted._target(epsilon, delta, n_unlearn_steps)
-        problem = fitted.fitted_.chain.problem
-        X, Y = np.asarray(X, dtype=np.float64), np.asarray(y)
-        if is_classifier(fitted):
-            Y = fitted._coded(column_or_1d(Y))
+        state = fitted.fitted_
+        target = set_terms(state, "auto", epsilon, delta, n_unlearn_steps).target
+        everything = Request.read(state.source, np.arange(state.source.n_rows))
         return cls(
             model=fitted,
-            loss=problem.loss if isinstance(problem, SmoothProblem) else Squared(),
-            X=np.hstack([X, np.ones((len(X), 1))]) if model.fit_intercept else X,
-            Y=np.asarray(Y, dtype=np.float64).reshape(len(X), -1),
+            # A problem without a loss of its own is least squares.
+            loss=getattr(state.chain.problem, "loss", Squared()),
+            X=everything.X,
+            Y=everything.Y,
             alpha=float(model.alpha),
             n_steps=int(model.n_steps),
             noise=float(model.noise),
@@ -106,33 +105,65 @@ class Task(RidgeParts):
 
     @property
     def n_rows(self) -> int:
-        """Rows at hand, n."""
+        """Rows to learn from, n."""
         return len(self.X)
 
     @property
-    def is_ridge(self) -> bool:
-        """Whether closed forms are at hand."""
-        return isinstance(self.model, LangevinRidge | LangevinRidgeClassifier)
+    def shape(self) -> tuple[int, int]:
+        """Of theta: p x d."""
+        return self.X.shape[1], self.Y.shape[1]
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that the model has learned."""
+        return self.model.fitted_.chain.problem
+
+    @cached_property
+    def closed_forms(self) -> ClosedForms | None:
+        """Formulas of ridge regression; None for losses that have none."""
+        gaussian = self.model.fitted_.chain.law(corrected=True).is_gaussian
+        return ClosedForms(self.X, self.Y, self.alpha) if gaussian else None
+
+    def need_closed_forms(self, name: str) -> ClosedForms:
+        """The same, for the method of this name, which refuses other losses than squares."""
+        if self.closed_forms is None:
+            raise WrongInput(
+                f"model must be a LangevinRidge or a LangevinRidgeClassifier for {name}, got the "
+                f"{self.loss.name} loss: its formula is exact for squares only. Leave the method "
+                "out, or compare ridge models."
+            )
+        return self.closed_forms
 
     @cached_property
     def objective(self) -> Objective:
         """f of all rows."""
-        if self.is_ridge:
-            return QuadraticObjective(self.spectrum, self.X, self.Y)
-        return RowObjective(self.X, self.Y, self.loss, self.alpha)
+        if self.closed_forms is None:
+            return RowObjective(self.X, self.Y, self.loss, self.alpha)
+        return QuadraticObjective(self.closed_forms.spectrum, self.X, self.Y)
+
+    @cached_property
+    def law(self) -> Law:
+        """The law of Algorithm A on all rows.
+
+        Not the model's own: what one method has computed must not save time for another.
+        """
+        schedule = Schedule((Segment(self.n_steps, self.noise),))
+        run = Run(self.step_size, schedule, np.zeros(self.shape))
+        return (self.closed_forms or self.problem).law(run)
+
+    @cached_property
+    def target(self) -> Target:
+        """The target as accountants take it, with the least noise that rounding does not hide."""
+        return Target.of(self.law, self.epsilon, self.delta, self.n_unlearn_steps)
 
     @property
     def largest(self) -> float:
-        """L, the largest curvature that a step can meet, or more."""
-        if self.is_ridge:
-            return self.spectrum.largest
-        problem = self.model.fitted_.chain.problem
-        assert isinstance(problem, SmoothProblem)
-        return problem.largest
+        """L, a bound on the curvature that any step meets."""
+        return self.problem.largest
 
     @cached_property
     def gradient_bound(self) -> float:
-        """The largest |dl/dz| at any scores, inf where a loss knows none."""
+        """The largest |dl/dz| at any scores; inf for a loss without such a bound."""
         ends = np.array(-np.inf), np.array(np.inf)
         with np.errstate(invalid="ignore"):
             bound = float(self.loss.largest_gradient(*ends, self.Y.shape[1]))
@@ -140,42 +171,38 @@ class Task(RidgeParts):
 
     @property
     def eigenvalue_rounding(self) -> float:
-        """What an eigenvalue may be off by, in units of the largest."""
+        """The rounding error of an eigenvalue, in units of the largest."""
         return float(8 * np.finfo(np.float64).eps * self.X.shape[1])
-
-    @cached_property
-    def chain_law(self) -> Law:
-        """What is known of Algorithm A on all rows, as accountants take it."""
-        if self.is_ridge:
-            return self.law
-        problem = self.model.fitted_.chain.problem
-        assert isinstance(problem, SmoothProblem)
-        # Not the fitted model's own: what one method simulates must not shorten another's time.
-        runs = self.model.fitted_.auxiliary
-        assert runs is not None
-        schedule = Schedule((Segment(self.n_steps, self.noise),))
-        start = np.zeros((self.X.shape[1], self.Y.shape[1]))
-        return SmoothLaw(problem, self.step_size, schedule, start, runs)
 
     def rows(self, rows: Any) -> Rows:
         """The rows of one request, checked: a row number, or a sequence of them."""
-        found = live_rows(np.ones(self.n_rows, dtype=bool), rows)
-        if not is_classifier(self.model):
-            return found
-        members = self.model._members(self.Y)
-        requested = members[found].sum(axis=0)
-        left = members.sum(axis=0) - requested
-        ClassTargets(self.model.classes_).check_left(left, requested, "leave the class out")
-        return found
+        requested = live_rows(np.ones(self.n_rows, dtype=bool), rows)
+        targets = self.model.targets_
+        if isinstance(targets, ClassTargets):
+            members = targets.members(self.Y)
+            gone = members[requested].sum(axis=0)
+            targets.check_left(members.sum(axis=0) - gone, gone, "leave the class out")
+        return requested
 
-    def check_ridge(self, name: str) -> None:
-        """Refuse other losses than the square."""
-        if not self.is_ridge:
-            raise WrongInput(
-                f"model must be a LangevinRidge or a LangevinRidgeClassifier for {name}, got the "
-                f"{self.loss.name} loss: its formula is exact for squares only. Leave the method "
-                "out, or compare ridge models."
-            )
+    def without(self, rows: Rows) -> tuple[Array, Array]:
+        """X and Y without some rows."""
+        return np.delete(self.X, rows, axis=0), np.delete(self.Y, rows, axis=0)
+
+    def request(self, rows: Rows) -> Request:
+        """Some rows, as accountants take them."""
+        return Request(self.X[rows], self.Y[rows], rows)
+
+    def predictions(
+        self, rows: Rows, read: Callable[[RequestForecast], Predictions]
+    ) -> Callable[[Array], Predictions] | None:
+        """From points to the law of predictions there; None if it has no closed form.
+
+        `read` picks it from the forecast of a request to forget `rows`.
+        """
+        if self.closed_forms is None:
+            return None
+        K, request = self.n_unlearn_steps, self.request(rows)
+        return lambda points: read(self.law.forecast(points, K).without(*request))
 
     def check_regularised(self, name: str) -> None:
         """Refuse alpha = 0, for methods whose proof needs strong convexity."""
@@ -186,7 +213,7 @@ class Task(RidgeParts):
             )
 
     def check_short_steps(self, name: str) -> None:
-        """Refuse steps beyond 1/L, for methods whose proof ends there."""
+        """Refuse steps beyond 1/L, which the proofs of some methods do not cover."""
         if self.step_size * self.largest > 1 + self.eigenvalue_rounding / 2:
             raise complaint(
                 "step_size",
@@ -195,16 +222,16 @@ class Task(RidgeParts):
                 "step_size='auto' takes 1/L.",
             )
 
-    def request(self, rows: Rows) -> Request:
-        """Some rows, as accountants take them."""
-        return Request(self.X[rows], self.Y[rows], rows)
-
     def gaussian(self, stream: int) -> GaussianSource:
-        """Noise; 0 is the learning's stream, the others are the requests'."""
-        return self.model._gaussian(stream)
+        """Noise: stream 0 is for learning, the others are for requests."""
+        return gaussian_source(self.model.random_state, stream)
 
-    def langevin(self, **changes: Any) -> Any:
-        """An unfitted estimator for this task; the intercept is in X already."""
+    def langevin(self, *, literally: bool = False) -> LangevinEstimator:
+        """An unfitted estimator for this task; X already includes the intercept.
+
+        It draws from the law of its steps if it can. `literally`, it takes every step.
+        """
+        estimator: LangevinEstimator = clone(self.model)
         settings: dict[str, Any] = {
             "alpha": self.alpha,
             "n_steps": self.n_steps,
@@ -213,11 +240,14 @@ class Task(RidgeParts):
             "random_state": self.random_state,
             "fit_intercept": False,
         }
-        unfitted = LangevinRidge() if self.is_ridge else clone(self.model)
-        return unfitted.set_params(**(settings | changes))
+        if "solver" in estimator.get_params():
+            settings["solver"] = "gradient" if literally else "spectral"
+        estimator.set_params(**settings)
+        return estimator
 
-    def learned(self, estimator: Any, X: Array, Y: Array) -> Any:
+    def learned(self, estimator: LangevinEstimator, X: Array, Y: Array) -> LangevinEstimator:
         """An estimator of `langevin`, fitted to some of the task's rows."""
-        if not self.is_ridge and is_classifier(self.model):
-            Y = self.model.classes_[np.argmax(self.model._members(Y), axis=1)]
+        targets = self.model.targets_
+        if isinstance(targets, ClassTargets):
+            Y = targets.classes[np.argmax(targets.members(Y), axis=1)]
         return estimator.fit(X, Y)

@@ -1,18 +1,17 @@
 """Uniform Langevin unlearning: one noise level that is enough for any row [Chien et al. 2024].
 
-Three ways to find it. "gdp" is the paper's Theorem 1 for the worst row, with learning as it is:
-what pilu would charge if it could not tell rows apart. "lipschitz" is Proposition 1 with a
-sensitivity that holds for any row of the longest one's norm, eta |x| sup |dl/dz|: nothing is left
-to chance, so that all of delta is the noise's. "renyi" is Chien et al.'s: gradients are bounded,
-over a ball to which every step projects where the loss does not bound them itself, and one noise
-serves learning and unlearning (`accounting/langevin_renyi.py`).
+Three ways to calibrate it. "gdp" is the paper's Theorem 1 for the hardest row, with learning as it
+is: the price of not distinguishing rows. "lipschitz" is Proposition 1 with a sensitivity that holds
+for any row up to the longest norm, eta |x| sup |dl/dz|: it holds with certainty, so all of delta is
+for the noise. "renyi" is Chien et al.'s: gradients are bounded, by a projection to a ball after
+every step if the loss does not bound them itself, and learning and unlearning have the same noise
+(`accounting/langevin_renyi.py`).
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pilu._checks import check_choice, complaint
 from pilu.accounting.gdp import mu_from_epsilon
@@ -24,23 +23,19 @@ from pilu.accounting.shifted import (
 )
 from pilu.baselines.ball import (
     check_radius,
-    given,
+    describe_radius,
     largest_gradients,
     projected_walk,
     radius_of,
+    radius_option,
     visible_noise,
 )
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
-from pilu.baselines.langevin import forecast_after
-from pilu.certify.accountant import Target
-from pilu.certify.floor import noise_floor
 from pilu.certify.theorem import Theorem
 from pilu.chains.contraction import contraction_between
-from pilu.chains.schedule import Schedule, Segment
+from pilu.chains.schedule import Segment
 
 __all__ = ["UniformLangevin", "any_row_noise", "worst_row_noise"]
-
-Array = NDArray[np.float64]
 
 _BLOCK = 2**22  # numbers of a block of rows and steps
 _UP = 1 + 1e-11  # for the rounding up of the (QP)'s blocks
@@ -48,18 +43,18 @@ _UP = 1 + 1e-11  # for the rounding up of the (QP)'s blocks
 
 @dataclass(frozen=True)
 class UniformLangevin(Method):
-    """Langevin steps with the noise of the worst row, whoever asks.
+    """Langevin steps with the noise of the hardest row, for any request.
 
     Parameters
     ----------
     accounting : {"gdp", "renyi", "lipschitz"}, default="gdp"
         "gdp": the largest of Theorem 1's noises over all rows. "renyi": Chien et al.'s analysis.
-        "lipschitz": the noise for a row that nothing is known of but its norm, for losses with
+        "lipschitz": the noise for a row of which only a bound on its norm is known, for losses with
         bounded gradients.
     radius : float > 0 or "auto", default="auto"
-        Of the ball that "renyi" projects to. "auto" is none for a loss with bounded gradients; for
-        ridge it is twice the norm of the minimiser, which is read off the data, and nothing
-        accounts for that.
+        Of the ball that "renyi" projects to. "auto" is no ball for a loss with bounded gradients.
+        For ridge it is twice the norm of the minimiser, which is read off the data; the claim does
+        not account for that.
     """
 
     accounting: str = "gdp"
@@ -71,13 +66,13 @@ class UniformLangevin(Method):
 
     @property
     def name(self) -> str:
-        """Uniform Langevin, by its accounting and a radius that was given."""
-        if self.accounting == "gdp":
-            return "uniform Langevin"
-        if self.accounting == "lipschitz":
-            return titled("uniform Langevin", "Lipschitz")
-        radius = "" if isinstance(self.radius, str) else f"radius {self.radius:g}"
-        return titled("uniform Langevin", "Renyi", radius)
+        """Uniform Langevin, with its accounting and a radius that was given."""
+        options = {
+            "gdp": [],
+            "lipschitz": ["Lipschitz"],
+            "renyi": ["Renyi", radius_option(self.radius)],
+        }
+        return titled("uniform Langevin", *options[self.accounting])
 
     def fit(self, task: Task) -> Learned:
         """Algorithm A, or its projected form with the noise that any row needs."""
@@ -86,7 +81,7 @@ class UniformLangevin(Method):
     def _fit_gdp(self, task: Task) -> Learned:
         objective, eta, K = task.objective, task.step_size, task.n_unlearn_steps
         learning = Segment(task.n_steps, task.noise)
-        theta = objective.walked(np.zeros(_shape(task)), eta, learning, task.gaussian(0))
+        theta = objective.walked(np.zeros(task.shape), eta, learning, task.gaussian(0))
         noise_of = worst_row_noise if self.accounting == "gdp" else any_row_noise
         against = "against a run without the rows, followed by the same steps"
         if self.accounting == "lipschitz":
@@ -104,7 +99,7 @@ class UniformLangevin(Method):
                 guarantee=against,
                 rows_touched=objective.rows_read(rows, K),
                 noise=noise,
-                predictions=forecast_after(task, rows, noise),
+                predictions=task.predictions(rows, lambda forecast: forecast.after(K).at(noise)),
             )
 
         return Learned(task, theta, respond)
@@ -113,22 +108,22 @@ class UniformLangevin(Method):
         task.check_regularised(self.name)
         task.check_short_steps(self.name)
         radius, objective = radius_of(self.radius, task), task.objective
-        eta, T, K = task.step_size, task.n_steps, task.n_unlearn_steps
+        eta, K = task.step_size, task.n_unlearn_steps
         noise = self._chain(task, radius, 1).noise(task.epsilon, task.delta)
         noise = visible_noise(task, noise, math.sqrt(2 * eta), radius)
-        start = objective.zero()
-        inside = projected_walk(start, objective, eta, T, radius, noise, task.gaussian(0))
+        start, learning = objective.zero(), Segment(task.n_steps, noise)
+        inside = projected_walk(start, objective, eta, learning, radius, task.gaussian(0))
 
         def respond(rows: Rows) -> Answer:
-            retained = objective.without(rows)
-            left = projected_walk(inside, retained, eta, K, radius, noise, task.gaussian(1))
-            epsilon = self._chain(task, radius, len(rows)).epsilon(noise, task.delta)
+            retained, forgetting = objective.without(rows), Segment(K, noise)
+            left = projected_walk(inside, retained, eta, forgetting, radius, task.gaussian(1))
+            given = describe_radius(self.radius, radius)
             return Answer(
                 objective.theta(left),
-                epsilon,
+                self._chain(task, radius, len(rows)).epsilon(noise, task.delta),
                 task.delta,
                 certified=True,
-                guarantee=f"against a run without the rows, {given(self.radius, radius)}",
+                guarantee=f"against a run without the rows, {given}",
                 rows_touched=objective.rows_read(rows, K),
                 noise=noise,
                 details=lambda: {"radius": radius},
@@ -149,18 +144,16 @@ class UniformLangevin(Method):
 def worst_row_noise(task: Task, n_rows: int) -> float:
     """The noise that certifies the target for any request of `n_rows` rows, by Theorem 1."""
     task.check_regularised("uniform Langevin")
-    target = Target(task.epsilon, task.delta, task.n_unlearn_steps)
-    size, law = max(1, _BLOCK // (16 * task.n_steps)), task.chain_law
+    size = max(1, _BLOCK // (16 * task.n_steps))
     blocks = (
         task.request(np.arange(start, min(start + size, task.n_rows)))
         for start in range(0, task.n_rows, size)
     )
-    noise = Theorem().calibrate_any(law, blocks, target, n_rows)
-    return max(noise, noise_floor(law, task.n_unlearn_steps)) if noise > 0 else noise
+    return Theorem().calibrate_any(task.law, blocks, task.target, n_rows)
 
 
 def any_row_noise(task: Task, n_rows: int) -> float:
-    """The noise for any `n_rows` rows as long as the longest, by their Lipschitz constants.
+    """The noise for any `n_rows` rows up to the longest norm, by their Lipschitz constants.
 
     s_k = eta R max |x| sup |dl/dz| at every learning step   [PILU, Prop. 1]
     """
@@ -172,15 +165,9 @@ def any_row_noise(task: Task, n_rows: int) -> float:
             "Its gradients have no bound that holds everywhere.",
         )
     eta, T, K = task.step_size, task.n_steps, task.n_unlearn_steps
-    c = contraction_between(task.alpha, task.largest, eta)
-    c = representable_contraction(K, c)
+    c = representable_contraction(K, contraction_between(task.alpha, task.largest, eta))
     s = np.full(T, eta * n_rows * largest_gradients(task, math.inf, 1) * _UP)
-    variances = Schedule((Segment(T, task.noise),)).variances(eta)
     mu = float(mu_from_epsilon(task.epsilon, task.delta))
+    variances = task.law.schedule.variances(eta)
     extra = blocks_from_sensitivities(s, variances, c).extra_for(mu / _UP)
-    noise = math.sqrt(extra / (2 * eta * later_variance(K, c))) * _UP
-    return visible_noise(task, noise, math.sqrt(2 * eta), math.inf) if noise > 0 else noise
-
-
-def _shape(task: Task) -> tuple[int, int]:
-    return task.X.shape[1], task.Y.shape[1]
+    return task.target.raised(math.sqrt(extra / (2 * eta * later_variance(K, c))) * _UP)
