@@ -12,7 +12,7 @@ A = np.array([0.0, 1e-9, 1e-3, 0.2, 0.5, 0.99, 1.0, 1.3])
 def test_blocks_of_powers_are_the_powers(count, rng):
     table = np.array([[float(1 - np.longdouble(a)) ** s for s in range(count)] for a in A])
     np.testing.assert_allclose(decays(A, 1.0, count), table, rtol=1e-12, atol=1e-300)
-    powers = Powers(A, 1.0)
+    powers = Powers.of(A, 1.0)
     columns, rows = rng.normal(size=(len(A), 3)), rng.normal(size=(2, len(A)))
     np.testing.assert_allclose(powers.series(columns, count), columns.T @ table, atol=1e-12)
     series = rng.normal(size=(count, 2))
@@ -27,5 +27,5 @@ def test_blocks_of_powers_are_the_powers(count, rng):
         weights @ np.linalg.norm(reached, axis=1),
         atol=1e-10,
     )
-    squares = Powers(A, 1.0).squared()
+    squares = Powers.of(A, 1.0).squared()
     np.testing.assert_allclose(squares.series(columns, count), columns.T @ table**2, atol=1e-12)

@@ -123,10 +123,7 @@ class Certificate:
 
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, full precision."""
-        return _canonical(self._record())
-
-    def _record(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return _canonical(_fields_of(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
@@ -153,17 +150,17 @@ class Certificate:
     @property
     def words(self) -> tuple[str, ...]:
         """What is promised and what is not, in sentences made of the fields."""
-        return (*promises_of(self._record()), *LIMITS)
+        return (*promises_of(_fields_of(self)), *LIMITS)
 
     @property
     def sha256(self) -> str:
         """Identity of the certificate, the same with and without its evidence."""
-        return sha256_of(self.without_evidence()._record())
+        return sha256_of(_fields_of(self.without_evidence()))
 
     @property
     def fields_sha256(self) -> str:
         """Hash of everything but the evidence."""
-        record = self._record()
+        record = _fields_of(self)
         return sha256_of({name: record[name] for name in record if "evidence" not in name})
 
     def resting_on(self, evidence: Mapping[str, Any]) -> "Certificate":
@@ -183,6 +180,10 @@ class Certificate:
                 "It belongs to another certificate or was altered."
             )
         return replace(self, evidence=evidence)
+
+
+def _fields_of(certificate: Certificate) -> dict[str, Any]:
+    return {f.name: getattr(certificate, f.name) for f in fields(certificate)}
 
 
 def strict_json(text: str) -> Any:

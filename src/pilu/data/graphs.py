@@ -18,12 +18,18 @@ __all__ = [
     "connected",
     "delayed",
     "is_dask",
+    "meta_of",
     "side_by_side",
     "summed",
     "width_of",
 ]
 
 _SPLIT_EVERY = 4  # so many sums are added up by one task
+
+
+def meta_of(frame: Any) -> Any:
+    """An empty pandas frame with the columns and types of a dask frame."""
+    return frame._meta  # noqa: SLF001 (dask documents it under this name only)
 
 
 def is_dask(value: Any) -> bool:
@@ -124,7 +130,7 @@ def side_by_side(given: dict[str, Any]) -> list[Any]:
     if all(hasattr(type(collection), "map_partitions") for collection in given.values()):
         # One expression: optimised separately, each would read its own columns.
         together = X.map_partitions(
-            _together, *others, align_dataframes=False, enforce_metadata=False, meta=X._meta
+            _together, *others, align_dataframes=False, enforce_metadata=False, meta=meta_of(X)
         )
         return list(together.to_delayed())
     # Not optimised, so that equal tasks keep equal keys and are computed once.

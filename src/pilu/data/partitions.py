@@ -19,6 +19,7 @@ from pilu.data.graphs import (
     computed,
     delayed,
     is_dask,
+    meta_of,
     side_by_side,
     summed,
     width_of,
@@ -120,7 +121,7 @@ class Partitions:
                     "frame['who']."
                 )
         n_features, n_outputs = width_of("X", X), 1 if y.ndim == 1 else width_of("y", y)
-        like = X._meta if hasattr(type(X), "columns") else np.empty((0, n_features))
+        like = meta_of(X) if hasattr(type(X), "columns") else np.empty((0, n_features))
         n_rows = None
         if hasattr(type(X), "chunks") and not np.isnan(sum(X.chunks[0])):
             n_rows = int(sum(X.chunks[0]))

@@ -48,14 +48,15 @@ class RidgeBatches(BatchedObjective):
             return self.alpha
         least = self._smallest.copy()  # only those of the rows' batches change
         for t in np.unique(self.batch_of(rows)):
-            least[t] = retained._smallest_of(range(int(t), int(t) + 1))[0]
+            least[t] = retained.smallest_eigenvalues(range(int(t), int(t) + 1))[0]
         margin = 8 * np.finfo(np.float64).eps * (p + 2) * self.largest
         return max(self.alpha, self.alpha + float(np.min(least)) - margin)
 
     @cached_property
     def _smallest(self) -> Array:
-        return self._smallest_of(range(self.n_batches))
+        return self.smallest_eigenvalues(range(self.n_batches))
 
-    def _smallest_of(self, batches: range) -> Array:
+    def smallest_eigenvalues(self, batches: range) -> Array:
+        """Of X_t'X_t, for some batches."""
         values = (np.linalg.eigvalsh(batch.gram())[0] for _, batch in self.turns(batches))
         return np.array([float(value) for value in values])

@@ -117,12 +117,12 @@ class RequestSpace:
     @cached_property
     def powers(self) -> Powers:
         """Of 1 - eta A."""
-        return Powers(self.values, self.step_size)
+        return Powers.of(self.values, self.step_size)
 
     @cached_property
     def retained_powers(self) -> Powers:
         """Of 1 - eta A'."""
-        return Powers(self.retained, self.step_size)
+        return Powers.of(self.retained, self.step_size)
 
     def see(self, points: Array) -> tuple[Array, Array]:
         """Points of the row space, one per row, in the eigenvectors of A and in those of A'."""

@@ -209,7 +209,7 @@ class RidgeIterates:
         spectrum, N = self.spectrum, self.schedule.n_steps
         energies = np.sum(np.square(spectrum.cross), axis=1)
         if spectrum.is_diagonal:
-            squares = Powers(spectrum.eigenvalues, self.step_size).squared()
+            squares = Powers.of(spectrum.eigenvalues, self.step_size).squared()
             return np.asarray(np.sqrt(squares.series(energies[:, None], N)[0]) * (1 + 1e-12 * N))
         bounds = np.full(N, np.sqrt(np.sum(energies)))  # a contraction, at least
         if self.step_size * spectrum.largest <= 1.0:

@@ -46,6 +46,12 @@ class _Known:
     spectrum: Spectrum
     pending: tuple[Array, Array] | None = None
 
+    @classmethod
+    def of(cls, statistics: Statistics, alpha: float) -> "_Known":
+        spectrum = Spectrum.of_statistics(statistics.gram, statistics.cross, alpha)
+        norm = math.sqrt(statistics.target_energy) * (1 + 1e-9)
+        return cls(statistics, replace(spectrum, target_norm=norm))
+
     def with_pending(self, x: Array, y: Array) -> tuple[Array, Array]:
         if self.pending is None:
             return x, y
@@ -122,11 +128,7 @@ class RidgeProblem:
         cls, source: RowSource, alpha: float, statistics: Statistics, solver: str = "spectral"
     ) -> "RidgeProblem":
         """The problem of rows whose sums are known."""
-        spectrum = replace(
-            Spectrum.of_statistics(statistics.gram, statistics.cross, alpha),
-            target_norm=math.sqrt(statistics.target_energy) * (1 + 1e-9),
-        )
-        return cls(source, alpha, _Known(statistics, spectrum), solver)
+        return cls(source, alpha, _Known.of(statistics, alpha), solver)
 
     @property
     def n_outputs(self) -> int:
@@ -182,7 +184,7 @@ class RidgeProblem:
         statistics = self.statistics_before_spectrum
         assert statistics is not None
         # One assignment: an interrupt before it leaves the problem as it was.
-        self._known = self.of_statistics(self.source, self.alpha, statistics)._known
+        self._known = _Known.of(statistics, self.alpha)
         self._settled = None
 
     def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> "RidgeProblem":

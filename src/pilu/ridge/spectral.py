@@ -12,7 +12,6 @@ After k steps with noise sigma:
 """
 
 from collections.abc import Iterator
-from copy import copy
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,15 +60,18 @@ class Powers:
     leap from one block to the next are kept.
     """
 
-    def __init__(self, a: Array, step_size: float) -> None:
+    def __init__(self, block: Array, leap: Array) -> None:
+        self._block, self._leap = block, leap  # t^0 .. t^(_BLOCK - 1), and t^_BLOCK
+
+    @classmethod
+    def of(cls, a: Array, step_size: float) -> "Powers":
+        """For t = 1 - eta a."""
         powers = decays(a, step_size, _BLOCK + 1)
-        self._block, self._leap = np.ascontiguousarray(powers[:, :-1]), powers[:, -1:].copy()
+        return cls(np.ascontiguousarray(powers[:, :-1]), powers[:, -1:].copy())
 
     def squared(self) -> "Powers":
         """The same for t^2, within twice as many units."""
-        squares = copy(self)
-        squares._block, squares._leap = np.square(self._block), np.square(self._leap)
-        return squares
+        return Powers(np.square(self._block), np.square(self._leap))
 
     def weighted(self, series: Array) -> Array:
         """sum_s t^s series_s for every t: (m x d) from (count x d)."""
