@@ -69,9 +69,21 @@ def test_modules_stay_small():
     assert not long
 
 
-def test_the_map_of_the_house_names_every_module():
-    told = (PACKAGE.parents[1] / "docs" / "design.md").read_text()
-    lines = {line.split("`")[1].strip("/"): line for line in told.splitlines() if line[:3] == "| `"}
-    for room in ROOMS:
-        modules = {path.stem for path in (PACKAGE / room).glob("*.py")} - {"__init__"}
-        assert not {name for name in modules if f"`{name}`" not in lines[room]}, room
+def test_the_map_names_every_room_in_order_and_only_modules_that_exist():
+    text = (PACKAGE.parents[1] / "docs" / "design.md").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("| `") and "/` |" in line]
+    assert [line.split("`")[1].strip("/") for line in lines] == ROOMS
+    for room, line in zip(ROOMS, lines, strict=True):
+        for module in line.rsplit("|", 2)[1].replace("`", "").split(","):
+            assert (PACKAGE / room / f"{module.strip()}.py").is_file(), (room, module)
+
+
+def test_modules_share_a_name_only_where_they_do_the_same_job():
+    rooms_of = {}
+    for path in PACKAGE.glob("*/*.py"):
+        if path.stem != "__init__":
+            rooms_of.setdefault(path.stem, set()).add(path.parent.name)
+    kinds = {"ridge", "minibatch", "losses"}
+    shared = {name: rooms for name, rooms in rooms_of.items() if len(rooms) > 1}
+    other = {name: rooms for name, rooms in shared.items() if not rooms <= kinds}
+    assert set(other) == {"law", "problem", "registry", "sensitivities"}
