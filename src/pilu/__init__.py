@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pilu import accounting, auditing, baselines, datasets, losses, plotting
-    from pilu.baselines.comparison import compare
+    from pilu.baselines.compare import compare
     from pilu.certify.certificate import Certificate
     from pilu.certify.exact import Exact
     from pilu.certify.theorem import Theorem
@@ -68,7 +68,7 @@ _HOME = {
     "Quote": "estimators.quote",
     "Theorem": "certify.theorem",
     "Utility": "estimators.utility",
-    "compare": "baselines.comparison",
+    "compare": "baselines.compare",
     "verify": "certify.verify",
 }
 

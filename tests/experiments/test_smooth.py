@@ -21,7 +21,7 @@ from PIL import Image
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from pilu.datasets.pictures import LabelledImages
+from pilu.datasets.images import LabelledImages
 from pilu.datasets.texts import RatedTexts
 
 ROOT = Path(__file__).parents[2]

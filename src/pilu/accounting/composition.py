@@ -6,7 +6,7 @@ them". From the curve delta_1 of the total so far and the curve delta_2 of the n
     delta(eps) <= inf_t delta_1(t) + e^t delta_2(eps - t),
 
 the plain rule delta_1 + e^{eps_1} delta_2 being the case t = eps_1. A total is carried on as a
-small table of its curve (`accounting.table`). Where all requests so far have Gaussian curves
+small table of its curve (`accounting.curve_table`). Where all requests so far have Gaussian curves
 mu_j-GDP with slack_j,
 
     delta(eps) <= delta_GDP(mu_1 + ... + mu_m, eps) + sum_j Phi(mu_1 + ... + mu_{j-1} - z_{slack_j})
@@ -25,8 +25,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from pilu._checks import as_numbers, check_real, complaint
+from pilu.accounting.curve_table import CurveTable, chained
 from pilu.accounting.curves import Curve, GaussianCurve
-from pilu.accounting.table import CurveTable, chained
 
 __all__ = ["Spent"]
 

@@ -9,7 +9,7 @@
 (True, 0.0)
 """
 
-from pilu.baselines.comparison import compare
+from pilu.baselines.compare import compare
 from pilu.baselines.descent import DescentToDelete
 from pilu.baselines.dp_gd import DPGD
 from pilu.baselines.interface import Answer, Learned, Method, Task

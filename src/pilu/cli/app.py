@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pilu.cli import records, requests
+from pilu.cli import actions, records
 from pilu.cli.demo import demo
 from pilu.cli.errors import in_one_line, show_tracebacks
 
@@ -26,12 +26,12 @@ app = typer.Typer(
 
 _EXAMPLES: dict[Callable[..., None], str] = {
     demo: "pilu demo --out demo-output",
-    requests.fit: "pilu fit people.parquet --target y --id row --subject person --out store",
-    requests.quote: "pilu quote store --subject anna --subject ben --epsilon 1",
-    requests.unlearn: "pilu unlearn store --subject anna --epsilon 1",
-    requests.request: "pilu request store --subject anna --due 2027-01-31",
-    requests.run: "pilu run store --epsilon 1 --redraw-if-needed",
-    requests.redraw: "pilu redraw store",
+    actions.fit: "pilu fit people.parquet --target y --id row --subject person --out store",
+    actions.quote: "pilu quote store --subject anna --subject ben --epsilon 1",
+    actions.unlearn: "pilu unlearn store --subject anna --epsilon 1",
+    actions.request: "pilu request store --subject anna --due 2027-01-31",
+    actions.run: "pilu run store --epsilon 1 --redraw-if-needed",
+    actions.redraw: "pilu redraw store",
     records.verify: "pilu verify receipt.json --store store --public-key desk.pub",
     records.ledger: "pilu ledger store --since 3:5f1c...",
     records.table: "pilu table store --rewrite people.parquet",

@@ -5,8 +5,8 @@
 
 from pilu.datasets.catalogue import CATALOGUE, describe, load
 from pilu.datasets.depth import load_motorcycle, load_nyu_depth, patch_targets
-from pilu.datasets.pictures import CIFAR10_CLASSES, load_cifar10, load_mnist
-from pilu.datasets.tables import load_diabetes, load_digits
+from pilu.datasets.images import CIFAR10_CLASSES, load_cifar10, load_mnist
+from pilu.datasets.tabular import load_diabetes, load_digits
 from pilu.datasets.texts import load_vader
 from pilu.exceptions import DatasetUnavailable
 

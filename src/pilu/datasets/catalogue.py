@@ -6,8 +6,8 @@ from typing import Any
 
 from pilu._checks import check_choice
 from pilu.datasets.depth import load_motorcycle, load_nyu_depth
-from pilu.datasets.pictures import load_cifar10, load_mnist
-from pilu.datasets.tables import load_diabetes, load_digits
+from pilu.datasets.images import load_cifar10, load_mnist
+from pilu.datasets.tabular import load_diabetes, load_digits
 from pilu.datasets.texts import load_vader
 
 __all__ = ["CATALOGUE", "Entry", "describe", "load"]

@@ -14,7 +14,6 @@ from pilu._checks import (
     check_choice,
     check_flag,
     check_real,
-    check_scale,
     complaint,
 )
 from pilu.certify.accountant import Accountant
@@ -26,6 +25,7 @@ from pilu.estimators.fitted import Fitted
 from pilu.estimators.forgetting import forget, redraw, verify_issued
 from pilu.estimators.learning import (
     check_parameters,
+    check_rows,
     learn,
     read_start,
     resolve_step_size,
@@ -134,13 +134,7 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             if getattr(index, "is_unique", False):
                 sample_ids = index
         X, Y = self._validated(X, y)
-        if len(X) < 2:
-            raise WrongInput(
-                f"X must have at least 2 rows, got n_samples={len(X)}. With one row there is "
-                "nothing left once it is forgotten."
-            )
-        for name, values in (("X", X), ("y", Y)):
-            check_scale(name, values)
+        check_rows(X, Y)
         source = RowSource.of(X, Y, fit_intercept=bool(self.fit_intercept))
         problem = self.make_problem(source, Y.shape[1])
         book = RowBook.open(len(X), source.key, sample_ids, subjects)
@@ -220,10 +214,9 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             "exact" or "theorem"; "auto" is "exact" for ridge and "theorem" for other losses.
         validation : pair (X, y), optional
             Data to predict the score on, before and after each request and by a redraw, into
-            `Quote.utility`. It takes a millisecond a request on small problems, about 20 at 1,500
-            features and 500 validation rows, and one deletion that is thrown away to time it.
-            After an earlier request the prediction is that of a run which never saw the rows
-            forgotten.
+            `Quote.utility`. It takes 1 to 20 ms a request, and one deletion that is thrown away
+            to time it. After an earlier request the prediction is that of a run which never saw
+            the forgotten rows.
         n_jobs : int
             Processes for many rows under the exact accountant, -1 for one on each core.
 

@@ -28,6 +28,7 @@ __all__ = [
     "Parameters",
     "check_batch_size",
     "check_parameters",
+    "check_rows",
     "learn",
     "read_start",
     "resolve_step_size",
@@ -83,6 +84,17 @@ def check_parameters(given: Parameters) -> None:
             least=0,
             remedy="None draws private noise from the operating system.",
         )
+
+
+def check_rows(X: NDArray[Any], Y: Array) -> None:
+    """Refuse a single row, and numbers whose squares would overflow."""
+    if len(X) < 2:
+        raise WrongInput(
+            f"X must have at least 2 rows, got n_samples={len(X)}. With one row there is "
+            "nothing left once it is forgotten."
+        )
+    for name, values in (("X", X), ("y", Y)):
+        check_scale(name, values)
 
 
 def check_batch_size(batch_size: int, n_rows: int) -> None:

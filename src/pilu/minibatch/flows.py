@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pilu._progress import progress_bar
 from pilu.chains.batches import Batch
 from pilu.chains.schedule import Schedule
-from pilu.minibatch.batches import RidgeBatches
+from pilu.minibatch.objective import RidgeBatches
 
 __all__ = ["Flow", "covariance_after", "flow_of", "propagated"]
 

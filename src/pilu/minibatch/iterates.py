@@ -29,8 +29,8 @@ from pilu.chains.batches import Batch
 from pilu.chains.rounding import UNIT, StepRounding, deviation_errors, mean_errors, mean_size
 from pilu.chains.schedule import Schedule
 from pilu.data.statistics import sum_error
-from pilu.minibatch.batches import RidgeBatches
 from pilu.minibatch.flows import Flow, covariance_after, flow_of, propagated
+from pilu.minibatch.objective import RidgeBatches
 
 __all__ = ["MinibatchIterates", "VisitLaw", "lengths_back", "mean_after", "variances_back"]
 

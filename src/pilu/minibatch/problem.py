@@ -9,8 +9,8 @@ from pilu.chains.entropy import GaussianSource
 from pilu.chains.problem import Run
 from pilu.chains.schedule import Segment
 from pilu.chains.steps import walk
-from pilu.minibatch.batches import RidgeBatches
 from pilu.minibatch.law import MinibatchLaw
+from pilu.minibatch.objective import RidgeBatches
 
 __all__ = ["MinibatchProblem"]
 
