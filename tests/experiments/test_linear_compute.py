@@ -18,9 +18,9 @@ from experiments.linear.engine import ACCOUNTANTS, Engine
 
 from oracles.dense import sensitivity_bounds
 from pilu import LangevinRidge, LangevinRidgeClassifier
-from pilu.chains.chain import SOLVERS
 from pilu.data.rows import Request
 from pilu.datasets import load_motorcycle
+from pilu.ridge import problem as problem_module
 
 MANY = 2000
 
@@ -306,13 +306,13 @@ def test_the_map_has_every_patch_at_its_place(depth):
 
 
 def test_the_literal_run_reads_all_rows_at_every_step(depth, monkeypatch):
-    taken, walk = [], SOLVERS["gradient"]
+    rows_read, gradient = [], problem_module.gradient_on_rows
 
-    def counted(theta, problem, step_size, segment, gaussian):
-        taken.append((segment.steps, int(problem.source.live.sum())))
-        return walk(theta, problem, step_size, segment, gaussian)
+    def counted(theta, source, alpha):
+        rows_read.append(int(source.live.sum()))
+        return gradient(theta, source, alpha)
 
-    monkeypatch.setitem(SOLVERS, "gradient", counted)
+    monkeypatch.setattr(problem_module, "gradient_on_rows", counted)
     seconds = timing.compute(depth)["timing"]["seconds"]
-    assert taken == [(12, 121), (4, 120)]
+    assert rows_read == 12 * [121] + 4 * [120]
     assert (seconds > 0).all()
