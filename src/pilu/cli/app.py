@@ -24,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-_EXAMPLES: dict[Callable[..., None], str] = {
+COMMANDS: dict[Callable[..., None], str] = {
     demo: "pilu demo --out demo-output",
     actions.fit: "pilu fit people.parquet --target y --id row --subject person --out store",
     actions.quote: "pilu quote store --subject anna --subject ben --epsilon 1",
@@ -41,7 +41,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     records.keygen: "pilu keygen --private desk.key --public desk.pub",
 }
 
-for command, example in _EXAMPLES.items():
+for command, example in COMMANDS.items():
     app.command(name=command.__name__, epilog=f"Example: `{example}`")(in_one_line(command))
 
 
