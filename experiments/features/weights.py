@@ -18,7 +18,7 @@ import torch
 
 from experiments.features import networks
 from pilu._checks import check_choice
-from pilu.datasets.fetch import cache_folder, member, pip_package, sha256_of, user_file
+from pilu.datasets.fetch import cache_folder, file_sha256, member, pip_package, user_file
 from pilu.exceptions import DatasetUnavailable
 
 __all__ = [
@@ -67,7 +67,7 @@ def torchvision_resnet50(path: str | Path) -> Frozen:
         "'resnet50.pth')\"",
     )
     return _resnet50(
-        path.read_bytes(), f"torchvision ResNet-50, {path.name}", sha256_of(path), path
+        path.read_bytes(), f"torchvision ResNet-50, {path.name}", file_sha256(path), path
     )
 
 
@@ -89,7 +89,7 @@ def dinov2(path: str | Path) -> Frozen:
         raise DatasetUnavailable(
             f"{path} must be a DINOv2 backbone without registers: {_brief(error)}"
         ) from None
-    return Frozen("dinov2", network, f"DINOv2, {path.name}", sha256_of(path))
+    return Frozen("dinov2", network, f"DINOv2, {path.name}", file_sha256(path))
 
 
 def minilm_folder() -> tuple[Path, str, str]:

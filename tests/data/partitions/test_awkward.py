@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from partitions.conftest import COLUMNS, N, P
-from partitions.test_dask import QUOTE, SETTINGS, as_arrays, as_frames, statistics
+from data.partitions.conftest import COLUMNS, N, P
+from data.partitions.test_dask import QUOTE, SETTINGS, as_arrays, as_frames, statistics
 from pilu import LangevinLogistic, LangevinRidge, LangevinRidgeClassifier
 from pilu.data.statistics import Statistics
 from pilu.estimators import partitioned

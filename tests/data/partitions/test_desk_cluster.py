@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
-from partitions.test_dask import kill_a_worker
+from data.partitions.test_dask import kill_a_worker
 from pilu.cli.app import app
 from pilu.cli.options import bytes_of
 from pilu.data import arrow_tables, table_passes

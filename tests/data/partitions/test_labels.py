@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import DataConversionWarning
 
-from partitions.conftest import COLUMNS, N
-from partitions.test_dask import QUOTE, SETTINGS, statistics
+from data.partitions.conftest import COLUMNS, N
+from data.partitions.test_dask import QUOTE, SETTINGS, statistics
 from pilu import LangevinRidgeClassifier
 from pilu.exceptions import RowsNotAttached
 

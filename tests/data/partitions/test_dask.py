@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from partitions.conftest import COLUMNS, N
+from data.partitions.conftest import COLUMNS, N
 from pilu import LangevinRidge, LangevinRidgeClassifier
 from pilu.exceptions import ClusterLost, RowsChanged
 
