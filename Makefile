@@ -6,12 +6,19 @@ TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .PHONY: demo digits compare audit figures reproduce reproduce-full cifar10 cifar10-quick test test-slow test-browser bench bench-quick bench-growth lint types clean
 
-.venv/ready: pyproject.toml constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+# What the demo needs, and on top of it everything else.
+.venv/desk: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(PIP) -e ".[desk]"
 	touch $@
 
-demo: .venv/ready
+.venv/ready: .venv/desk
+	$(PIP) -e ".[dev]"
+	touch $@
+
+demo: .venv/desk
 	rm -rf demo-output
 	$(BIN)/pilu demo --out demo-output
 
