@@ -159,7 +159,7 @@ def quote(
 
     refuse_if(
         {
-            "either --subject or --all must be given.": bool(subject) == everyone,
+            "exactly one of --subject and --all must be given.": bool(subject) == everyone,
             "--out must come with --all.": out is not None and not everyone,
         }
     )
