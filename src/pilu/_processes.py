@@ -13,7 +13,7 @@ from joblib.externals.loky import get_reusable_executor, wrap_non_picklable_obje
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["blas_threads", "packed", "shared_out"]
+__all__ = ["blas_threads", "map_in_order", "pack"]
 
 Result = TypeVar("Result")
 
@@ -23,7 +23,7 @@ _IDLE_SECONDS = 60  # after which an idle worker exits
 _ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
-def shared_out(
+def map_in_order(
     work: Callable[..., Result], pieces: Iterable[tuple[Any, ...]], n_jobs: int
 ) -> Iterator[Result]:
     """work(*piece) for every piece, in order, by n_jobs processes including this one.
@@ -66,7 +66,7 @@ def _unpickled(pickled: bytes) -> Callable[..., Any]:
     return work
 
 
-def packed(sizes: NDArray[np.intp], most: int) -> Iterator[tuple[slice, slice]]:
+def pack(sizes: NDArray[np.intp], most: int) -> Iterator[tuple[slice, slice]]:
     """Pack consecutive groups into packs of at most `most` rows; a larger group is one pack.
 
     Yields the groups and the rows of every pack.

@@ -117,7 +117,7 @@ class BatchedObjective:
         first = t * self.batch_size
         return first + np.flatnonzero(self.source.live[first : first + self.batch_size])
 
-    def batches_met(self, steps: range) -> list[int]:
+    def visited_batches(self, steps: range) -> list[int]:
         """The batches visited by some steps."""
         return sorted({k % self.n_batches for k in steps[: self.n_batches]})
 

@@ -102,7 +102,9 @@ class SmoothObjective(BatchedObjective):
     def check_rows(self, steps: range) -> None:
         """Check the rows of all batches that the steps visit against their digests."""
         self.source.check(
-            run for t in self.batches_met(steps) for run in self._runs(self.positions(t), n_runs=1)
+            run
+            for t in self.visited_batches(steps)
+            for run in self._runs(self.positions(t), n_runs=1)
         )
 
     def gradient(

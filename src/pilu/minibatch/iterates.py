@@ -161,7 +161,7 @@ class MinibatchIterates:
 
     def _residual_variances(self, rows: Rows) -> Array:
         """x'Sigma_k x at the visits of each row: (R x cycles)."""
-        self.expect(rows)
+        self.prepare_variances(rows)
         return np.stack([self._known_variances[int(row)] for row in rows])
 
     @cached_property
@@ -173,7 +173,7 @@ class MinibatchIterates:
         """Sigma_N, dense, and the scale of its rounding error."""
         return covariance_after(self.problem, self.step_size, self.schedule)
 
-    def expect(self, rows: Rows) -> None:
+    def prepare_variances(self, rows: Rows) -> None:
         """Compute the variances of these rows together, in the cheapest way."""
         new = np.array([row for row in rows.tolist() if row not in self._known_variances])
         # A step costs 4 b p R backwards, 4 b p (b + p) forwards.
@@ -246,7 +246,7 @@ class MinibatchIterates:
             int(visits[-1]) if len(visits) else 0,
         )
         walkers = np.ascontiguousarray(X.T)
-        for k, batch in _turns_back(self.problem, last):
+        for k, batch in _batches_back(self.problem, last):
             gram, j = walkers.T @ walkers, last - 1 - k
             later = visits > j  # visits with a noise term |a_j|^2
             covariances[later] += self.variances[visits[later] - 1 - j, None, None] * gram
@@ -260,7 +260,7 @@ class MinibatchIterates:
         norms, pushes, m, eta = np.empty(N), np.empty(N), self.start, self.step_size
         reach = math.sqrt(eta * self.problem.largest * eta)  # eta |X_t|
         with progress_bar(N, what="means", unit="step") as bar:
-            for k, batch in self.problem.turns(range(N)):
+            for k, batch in self.problem.batches_at(range(N)):
                 norms[k] = np.linalg.norm(m)
                 pushes[k] = reach * np.linalg.norm(batch.targets)
                 u = batch.times(m) - batch.targets
@@ -276,7 +276,7 @@ class MinibatchIterates:
         errors = np.zeros_like(variances)
         unit = UNIT * (1 + N / 2)  # each step adds a few units
         with progress_bar(N, what="covariances", unit="step") as bar:
-            for k, batch in self.problem.turns(range(N)):
+            for k, batch in self.problem.batches_at(range(N)):
                 sigma, v = propagated(sigma, batch, self.step_size, self.alpha)
                 # v is a difference of numbers of size |x|^2 |Sigma_k|.
                 where = k // M, self.problem.positions(k % M)
@@ -290,7 +290,7 @@ class MinibatchIterates:
 def mean_after(problem: RidgeBatches, step_size: float, mean: Array, steps: range) -> Array:
     """The mean after further steps."""
     shrink = 1.0 - step_size * problem.alpha
-    for _, batch in problem.turns(steps):
+    for _, batch in problem.batches_at(steps):
         mean = shrink * mean - step_size * batch.back(batch.times(mean) - batch.targets)
     return mean
 
@@ -311,7 +311,7 @@ def lengths_back(
     lengths = np.zeros((len(X), int(np.max(ends, initial=0)) - first))
     order = np.argsort(-ends, kind="stable")  # rows that start at later steps come first
     walkers, ends = np.ascontiguousarray(X[order].T), ends[order]
-    for k, batch in _turns_back(problem, first + lengths.shape[1], first):
+    for k, batch in _batches_back(problem, first + lengths.shape[1], first):
         active = int(np.searchsorted(-ends, -k, side="left"))  # ends > k
         a = walkers[:, :active]
         lengths[order[:active], ends[:active] - 1 - k] = np.einsum("ij,ij->j", a, a)
@@ -332,8 +332,8 @@ def variances_back(
     return results, ends
 
 
-def _turns_back(problem: RidgeBatches, last: int, first: int = 0) -> Iterator[tuple[int, Batch]]:
+def _batches_back(problem: RidgeBatches, last: int, first: int = 0) -> Iterator[tuple[int, Batch]]:
     with progress_bar(last - first, what="sweeping back", unit="step") as bar:
-        for visit in problem.turns(range(last - 1, first - 1, -1)):
+        for visit in problem.batches_at(range(last - 1, first - 1, -1)):
             yield visit
             bar.update()

@@ -34,9 +34,9 @@ class RidgeBatches(BatchedObjective):
             largest = max(largest, batch.largest())
         return replace(problem, largest=alpha + largest)
 
-    def turns(self, steps: range) -> Iterator[tuple[int, Batch]]:
+    def batches_at(self, steps: range) -> Iterator[tuple[int, Batch]]:
         """(step, batch) for each step; all rows are checked before the first one."""
-        positions = {t: self.positions(t) for t in self.batches_met(steps)}
+        positions = {t: self.positions(t) for t in self.visited_batches(steps)}
         self.source.check(positions.values())
         for k in steps:
             yield k, self.batch(positions[k % self.n_batches])
@@ -58,5 +58,5 @@ class RidgeBatches(BatchedObjective):
 
     def smallest_eigenvalues(self, batches: range) -> Array:
         """Smallest eigenvalue of X_t'X_t for some batches."""
-        values = (np.linalg.eigvalsh(batch.gram())[0] for _, batch in self.turns(batches))
+        values = (np.linalg.eigvalsh(batch.gram())[0] for _, batch in self.batches_at(batches))
         return np.array([float(value) for value in values])

@@ -30,10 +30,10 @@ class MinibatchProblem(RidgeBatches):
         gaussian: GaussianSource,
     ) -> Array:
         """Theta after a segment of steps, each on one batch."""
-        turns = self.turns(range(first_step, first_step + segment.steps))
+        batches = self.batches_at(range(first_step, first_step + segment.steps))
 
         def gradient(theta: Array, k: int) -> Array:
-            _, batch = next(turns)
+            _, batch = next(batches)
             return batch.back(batch.times(theta) - batch.targets) + self.alpha * theta
 
         return walk(theta, gradient, step_size, segment, gaussian, first_step)

@@ -38,7 +38,7 @@ class MinibatchSensitivities:
 
     def prepare(self, rows: NDArray[np.intp]) -> None:
         """Compute the residual variances of these rows together."""
-        self.law.expect(rows)
+        self.law.prepare_variances(rows)
 
     def of_each(self, rows: Request, slack: float) -> Array:
         """Bounds for each row on its own: (n x N)."""
