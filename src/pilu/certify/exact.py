@@ -192,9 +192,7 @@ class Exact:
                 noise = max(2 * noise, floor)
                 continue
             if reached <= aim:
-                tight = (
-                    reached >= aim - 1e-6
-                )  # then the target is the least epsilon, up to rounding
+                tight = reached >= aim - 1e-6  # then the target is the least epsilon
                 epsilon = target.epsilon if tight else curve.epsilon(target.delta)
                 answer = self._calibration(comparison, enclosure, curve, noise, epsilon, target)
                 return answer, reached

@@ -22,7 +22,6 @@ __all__ = [
     "is_many",
     "quote_all",
     "quote_requests",
-    "read_delta",
     "read_n_jobs",
     "set_terms",
 ]
@@ -36,7 +35,7 @@ _LEAST_DELTA = 1e-300
 _WIDTH = 16  # numbers per row and step, which limits the size of blocks of rows
 
 
-def read_delta(fitted: Fitted, delta: float | None) -> float:
+def _read_delta(fitted: Fitted, delta: float | None) -> float:
     """Delta, checked; by default 1/n for n rows at fit."""
     if delta is None:
         return 1.0 / len(fitted.source.live)
@@ -68,7 +67,7 @@ def set_terms(
     K = check_integer("n_unlearn_steps", n_unlearn_steps, least=1)
     if value < _LEAST_EPSILON:
         raise complaint("epsilon", f"at least {_LEAST_EPSILON:g}", epsilon)
-    delta = read_delta(fitted, delta)
+    delta = _read_delta(fitted, delta)
     law = fitted.chain.law(corrected=True)
     is_auto = isinstance(accountant, str) and accountant == "auto"
     chosen = usual_accountant(law) if is_auto else resolve_accountant(accountant)

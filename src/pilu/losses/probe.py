@@ -65,7 +65,7 @@ def probe(loss: Loss, targets: Array) -> None:
             if not (measured <= most).all():
                 raise WrongInput(
                     f"{claim} of the {loss.name} loss does not hold: at scores of size {scale:g} "
-                    f"it is exceeded by {np.max(measured - most):.3g}. Nothing can be certified "
+                    f"it is violated by {np.max(measured - most):.3g}. Nothing can be certified "
                     "with this loss (docs/losses.md)."
                 )
 

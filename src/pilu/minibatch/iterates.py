@@ -32,7 +32,7 @@ from pilu.data.statistics import sum_error
 from pilu.minibatch.flows import Flow, covariance_after, flow_of, propagated
 from pilu.minibatch.objective import RidgeBatches
 
-__all__ = ["MinibatchIterates", "VisitLaw", "lengths_back", "mean_after", "variances_back"]
+__all__ = ["MinibatchIterates", "VisitLaw", "mean_after", "variances_back"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -210,7 +210,7 @@ class MinibatchIterates:
     def _variances_by_cycles(self, batches: Rows, X: Array) -> Array:
         """The sums of `_variances_backwards`, one cycle at a time once step 0 is reached."""
         N, M = self.schedule.n_steps, self.problem.n_batches
-        lengths, walkers = lengths_back(self.problem, self.step_size, X, batches)
+        lengths, walkers = _lengths_back(self.problem, self.step_size, X, batches)
         variances = np.zeros((len(X), -(-N // M)))
         variances[:, 0] = self.variances[0] * np.sum(lengths, axis=1)
         squared_noise = self.schedule.segments[0].noise ** 2
@@ -231,7 +231,7 @@ class MinibatchIterates:
             return np.concatenate(parts)
         variances = np.zeros((len(X), -(-N // M)))
         last = np.where(batches < N, batches + (N - 1 - batches) // M * M, 0)
-        lengths, _ = lengths_back(self.problem, self.step_size, X, last)
+        lengths, _ = _lengths_back(self.problem, self.step_size, X, last)
         for t in np.unique(batches):
             members = np.flatnonzero(batches == t)
             for c, k in enumerate(self.problem.visits(int(t), N)):
@@ -241,10 +241,8 @@ class MinibatchIterates:
     def residual_covariances(self, t: int, X: Array) -> Array:
         """X Sigma_k X' for rows X of batch t, at its visits: (V x R x R)."""
         visits = self.problem.visits(t, self.schedule.n_steps)
-        covariances, last = (
-            np.zeros((len(visits), len(X), len(X))),
-            int(visits[-1]) if len(visits) else 0,
-        )
+        covariances = np.zeros((len(visits), len(X), len(X)))
+        last = int(visits[-1]) if len(visits) else 0
         walkers = np.ascontiguousarray(X.T)
         for k, batch in _batches_back(self.problem, last):
             gram, j = walkers.T @ walkers, last - 1 - k
@@ -295,7 +293,7 @@ def mean_after(problem: RidgeBatches, step_size: float, mean: Array, steps: rang
     return mean
 
 
-def lengths_back(
+def _lengths_back(
     problem: RidgeBatches,
     step_size: float,
     X: Array,
@@ -327,7 +325,7 @@ def variances_back(
     some = max(1, _MOST_LENGTHS // n_steps)
     for i in range(0, len(X), some):
         part = slice(i, i + some)
-        lengths, ends[part] = lengths_back(problem, step_size, X[part], last, n_steps)
+        lengths, ends[part] = _lengths_back(problem, step_size, X[part], last, n_steps)
         results[part] = lengths @ variances[::-1]
     return results, ends
 
