@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from pilu._processes import shared_out
+from pilu._processes import map_in_order
 
 
 def square(value):
@@ -18,7 +18,7 @@ def square(value):
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
 def test_results_come_in_order_from_as_many_processes(n_jobs):
-    found = list(shared_out(square, ((i,) for i in range(60)), n_jobs))
+    found = list(map_in_order(square, ((i,) for i in range(60)), n_jobs))
     assert [value for value, _ in found] == [i * i for i in range(60)]
     workers = {worker for _, worker in found}
     assert os.getpid() in workers
@@ -31,8 +31,8 @@ def test_results_come_in_order_from_as_many_processes(n_jobs):
 def test_a_failure_is_raised_and_the_next_run_works(n_jobs, bad):
     values = [(-1 if i == bad else i,) for i in range(30)]
     with pytest.raises(ArithmeticError, match="no root of -1"):
-        list(shared_out(square, values, n_jobs))
-    assert len(list(shared_out(square, [(1,)] * 5, n_jobs))) == 5
+        list(map_in_order(square, values, n_jobs))
+    assert len(list(map_in_order(square, [(1,)] * 5, n_jobs))) == 5
 
 
 class SlowToPack:
@@ -55,7 +55,7 @@ class LongWay:
 
 def test_work_that_remembers_is_not_sent_while_it_is_done_here():
     # Failed once in a blue moon: the pool's thread met a dictionary that had just grown.
-    found = list(shared_out(SlowToPack().times_six, ((i,) for i in range(40)), 2))
+    found = list(map_in_order(SlowToPack().times_six, ((i,) for i in range(40)), 2))
     assert [value for value, _ in found] == [6 * i for i in range(40)]
     assert len({worker for _, worker in found}) == 2
 
@@ -67,7 +67,7 @@ def counted(seen, value):
 
 
 def test_a_helper_opens_the_work_once_and_keeps_it():
-    found = list(shared_out(partial(counted, []), ((i,) for i in range(40)), 2))
+    found = list(map_in_order(partial(counted, []), ((i,) for i in range(40)), 2))
     for worker in {worker for _, worker in found}:
         counts = [count for count, by in found if by == worker]
         assert counts == list(range(1, len(counts) + 1))
@@ -79,4 +79,4 @@ def test_a_failing_source_is_not_swallowed():
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="disk"):
-        list(shared_out(square, pieces(), 2))
+        list(map_in_order(square, pieces(), 2))

@@ -52,8 +52,8 @@ __all__ = [
     "verify",
 ]
 
-# Names are looked up when they are asked for: the processes that quote rows need neither
-# scikit-learn nor the estimators, and half of the memory without them.
+# Names are imported on first use. Worker processes that quote rows need neither scikit-learn nor
+# the estimators, and take half the memory without them.
 _HOME = {
     "AlreadyForgotten": "exceptions",
     "Certificate": "certify.certificate",
@@ -81,13 +81,13 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"pilu.{name}")
     if name in _HOME:
-        found = globals()[name] = getattr(import_module(f"pilu.{_HOME[name]}"), name)
-        return found
+        value = globals()[name] = getattr(import_module(f"pilu.{_HOME[name]}"), name)
+        return value
     raise AttributeError(f"module 'pilu' has no attribute {name!r}")
 
 
 def _version() -> str:
-    # Looked up late: it takes as long as all else that the command line needs to start.
+    # Imported late: it would double the start-up time of the command line.
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -1,4 +1,4 @@
-"""Work shared with helper processes, in order, the calling process doing its part."""
+"""Ordered parallel work on worker processes; the calling process works too."""
 
 import pickle
 from collections import deque
@@ -13,36 +13,36 @@ from joblib.externals.loky import get_reusable_executor, wrap_non_picklable_obje
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["blas_threads", "packed", "shared_out"]
+__all__ = ["blas_threads", "map_in_order", "pack"]
 
 Result = TypeVar("Result")
 
-_QUEUED = 2  # pieces with each helper: one in work, and the next
-_IDLE_SECONDS = 60  # after which a helper leaves
-# Each helper is one core; a library that starts more threads only takes memory.
+_QUEUED = 2  # pieces submitted per worker: the current one and the next
+_IDLE_SECONDS = 60  # after which an idle worker exits
+# A worker is one core: more BLAS threads would only take memory.
 _ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
-def shared_out(
+def map_in_order(
     work: Callable[..., Result], pieces: Iterable[tuple[Any, ...]], n_jobs: int
 ) -> Iterator[Result]:
-    """work(*piece) for every piece, in order, by n_jobs processes of which this is one.
+    """work(*piece) for every piece, in order, by n_jobs processes including this one.
 
-    What all pieces need is bound to the work: a helper receives it as it is now and keeps it.
+    Bind shared data to `work`: each worker receives it once, as it is now, and keeps it.
     """
-    helpers = n_jobs - 1
-    if helpers < 1:
+    workers = n_jobs - 1
+    if workers < 1:
         yield from (work(*piece) for piece in pieces)
         return
-    pool = get_reusable_executor(max_workers=helpers, timeout=_IDLE_SECONDS, env=_ONE_CORE)
-    # Pieces are pickled by a thread of the pool's, which must not meet the work while it is done
-    # here: laws remember what they have computed.
-    sealed = pickle.dumps(wrap_non_picklable_objects(work, keep_wrapper=False))
+    pool = get_reusable_executor(max_workers=workers, timeout=_IDLE_SECONDS, env=_ONE_CORE)
+    # Pickled once, here. A thread of the pool pickles the pieces, and must not pickle `work` while
+    # this process runs it: laws fill their caches.
+    pickled = pickle.dumps(wrap_non_picklable_objects(work, keep_wrapper=False))
     waiting: deque[Future[Result]] = deque()
     try:
         for piece in pieces:
-            if sum(not future.done() for future in waiting) < _QUEUED * helpers:
-                waiting.append(pool.submit(_performed, sealed, piece))
+            if sum(not future.done() for future in waiting) < _QUEUED * workers:
+                waiting.append(pool.submit(_run, pickled, piece))
             else:
                 done: Future[Result] = Future()
                 done.set_result(work(*piece))
@@ -51,25 +51,25 @@ def shared_out(
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-    finally:  # after a failure or an interrupt nobody wants the rest
+    finally:  # after a failure or an interrupt the rest is not needed
         for future in waiting:
             future.cancel()
 
 
-def _performed(sealed: bytes, piece: tuple[Any, ...]) -> Any:
-    return _opened(sealed)(*piece)
+def _run(pickled: bytes, piece: tuple[Any, ...]) -> Any:
+    return _unpickled(pickled)(*piece)
 
 
-@lru_cache(maxsize=1)  # with what the work has learned from earlier pieces
-def _opened(sealed: bytes) -> Callable[..., Any]:
-    work: Callable[..., Any] = pickle.loads(sealed)
+@lru_cache(maxsize=1)  # keeps the caches that earlier pieces filled
+def _unpickled(pickled: bytes) -> Callable[..., Any]:
+    work: Callable[..., Any] = pickle.loads(pickled)
     return work
 
 
-def packed(sizes: NDArray[np.intp], most: int) -> Iterator[tuple[slice, slice]]:
-    """Put groups into packs of at most `most` rows, in their order; a larger group goes by itself.
+def pack(sizes: NDArray[np.intp], most: int) -> Iterator[tuple[slice, slice]]:
+    """Pack consecutive groups into packs of at most `most` rows; a larger group is one pack.
 
-    Yields, for every pack, which groups and which rows are in it.
+    Yields the groups and the rows of every pack.
     """
     ends, first = np.cumsum(sizes), 0
     while first < len(sizes):
@@ -80,7 +80,7 @@ def packed(sizes: NDArray[np.intp], most: int) -> Iterator[tuple[slice, slice]]:
 
 
 def blas_threads(count: int | None) -> AbstractContextManager[Any]:
-    """Limit BLAS to so many threads; None changes nothing."""
+    """Limit BLAS to `count` threads; None changes nothing."""
     if count is None:
         return nullcontext()
     limits: AbstractContextManager[Any] = _thread_pools().limit(limits=count, user_api="blas")
@@ -89,4 +89,4 @@ def blas_threads(count: int | None) -> AbstractContextManager[Any]:
 
 @cache
 def _thread_pools() -> ThreadpoolController:
-    return ThreadpoolController()  # looking for the libraries takes milliseconds
+    return ThreadpoolController()  # cached: finding the libraries takes milliseconds

@@ -129,7 +129,7 @@ def test_a_seeded_run_cannot_be_relabelled_private(kind):
     assert (seeded.scope["private"], private.scope["private"]) == (False, True)
     for certificate, other in ((seeded, private), (private, seeded)):
         scope = {**other.scope, "reverse_delta": certificate.scope["reverse_delta"]}
-        with pytest.raises(CertificateMismatch, match="drawn as the scope says"):
+        with pytest.raises(CertificateMismatch, match="scope's statement about private noise"):
             pilu.verify(resealed(certificate, scope=scope))
 
 

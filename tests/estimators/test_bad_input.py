@@ -70,7 +70,7 @@ def test_bad_data(data, words, model):
         ({"step_size": "large"}, "step_size must be"),
         (
             {"batch_size": 0},
-            "batch_size must be an integer >= 1, got batch_size=0. batch_size=None",
+            "batch_size must be an integer >= 1, got batch_size=0. Use batch_size=None",
         ),
         ({"batch_size": -5}, "batch_size must be an integer >= 1"),
         ({"batch_size": 2.5}, "batch_size must be an integer >= 1"),
@@ -78,7 +78,7 @@ def test_bad_data(data, words, model):
         (
             {"batch_size": 10**6},
             r"batch_size must be at most the number of rows, \d+, got batch_size=1000000\. "
-            "batch_size=None takes all rows at every step",
+            "Use batch_size=None for all rows at every step",
         ),
         ({"fit_intercept": "yes"}, "fit_intercept must be True or False"),
         ({"solver": "newton"}, "solver must be one of 'spectral', 'gradient'"),
@@ -97,7 +97,7 @@ def test_bad_parameters(options, words, model):
 
 
 def test_no_curvature():
-    with pytest.raises(ValueError, match="alpha must be > 0 where X is all zero"):
+    with pytest.raises(ValueError, match="alpha must be > 0 if X is all zero"):
         LangevinRidge(alpha=0.0, fit_intercept=False).fit(np.zeros((5, 2)), np.ones(5))
     LangevinRidge(alpha=0.1, fit_intercept=False).fit(np.zeros((5, 2)), np.ones(5))
 
@@ -187,7 +187,7 @@ def test_bad_names(options, words, model):
 
 def test_names_that_were_never_given():
     plain = LangevinRidge(n_steps=5).fit(X, Y)
-    with pytest.raises(ValueError, match=r"Pass sample_ids=\.\.\. to fit, or give row numbers"):
+    with pytest.raises(ValueError, match=r"Pass sample_ids=\.\.\. to fit, or use row numbers"):
         plain.unlearn(ids="id3")
     with pytest.raises(ValueError, match=r"Pass subjects=\.\.\. to fit"):
         plain.unlearn(subject=3)

@@ -235,7 +235,7 @@ def changed(array, value):
         ("ab", "validation must be a pair"),
         ((X_VAL[:, :2], Y_VAL), "validation must be .*2 features"),
         ((X_VAL[0], Y_VAL), "validation must be .*2D array"),
-        ((X_VAL[:4], Y_VAL), r"X and y with as many rows, got validation=\(4, 9\)"),
+        ((X_VAL[:4], Y_VAL), r"X and y with the same number of rows, got validation=\(4, 9\)"),
         ((X_VAL, Y_VAL[:, :2]), r"a y with 3 target\(s\), got validation=2"),
         ((X_VAL, Y_VAL[:, 0]), r"a y with 3 target\(s\), got validation=1"),
         ((changed(X_VAL, np.nan), Y_VAL), "finite in X, got validation=nan. Drop or impute"),

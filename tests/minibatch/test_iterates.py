@@ -156,6 +156,6 @@ def test_changed_rows_are_noticed_before_the_first_step(small):
     with pytest.raises(RowsChanged, match="position 17"):
         law.prepare()
     with pytest.raises(RowsChanged, match="position 17"):
-        law.expect(np.array([0]))
+        law.prepare_variances(np.array([0]))
     with pytest.raises(RowsChanged, match="position 17"):
         covariance_after(law.problem, law.step_size, law.schedule)

@@ -1,7 +1,7 @@
-"""What every accountant takes and returns, so that the next one is one file.
+"""The interface of an accountant.
 
-An accountant sees a law and the rows of a request, never the realised parameters. It answers with
-a `Calibration`: the noise, the epsilon that it certifies, and the evidence that recomputes it.
+An accountant sees a law and the rows of a request, never the realised parameters. It returns a
+`Calibration`: the noise, the epsilon that it certifies, and the evidence to recompute it.
 """
 
 import math
@@ -20,16 +20,16 @@ from pilu.data.rows import Request
 __all__ = ["Accountant", "Calibration", "Law", "Progress", "Target"]
 
 Array = NDArray[np.float64]
-Progress = Callable[[int], object]  # called with the number of requests that were done since
+Progress = Callable[[int], object]  # called with the number of requests done since the last call
 
 VISIBLE_ULPS = 2.0**12  # rounding units of the parameters that one step's noise must span
 
 
 class Target(NamedTuple):
-    """What is asked for: (epsilon, delta) after n_unlearn_steps.
+    """The target of a request: (epsilon, delta) after n_unlearn_steps.
 
-    `floor` is the least noise worth adding. Below it the rounding of the parameters would hide the
-    noise. More noise is never less private, so a smaller calibrated noise is raised to the floor.
+    `floor` is the least noise that the rounding of the parameters does not hide. More noise is
+    never less private, so a smaller calibrated noise is raised to the floor.
     """
 
     epsilon: float
@@ -41,8 +41,8 @@ class Target(NamedTuple):
     def of(cls, law: Law, epsilon: float, delta: float, n_unlearn_steps: int) -> "Target":
         """The target for requests under a law.
 
-        The floor is taken from the law, not from realised parameters, and is the same for all rows.
-        It is a power of two: how large parameters may become has few digits that matter.
+        The floor depends on the law, not on realised parameters, and is the same for all rows. It
+        is rounded up to a power of two, because only its order of magnitude matters.
         """
         size = law.largest_size(n_unlearn_steps)
         exact = VISIBLE_ULPS * 2.0**-52 * size / math.sqrt(2 * law.step_size)
@@ -50,7 +50,7 @@ class Target(NamedTuple):
         return cls(epsilon, delta, n_unlearn_steps, floor)
 
     def raised(self, noise: float) -> float:
-        """None at all, or no less than the floor."""
+        """Zero noise stays zero; any other noise is at least the floor."""
         return max(noise, self.floor) if noise > 0 else 0.0
 
 
@@ -61,31 +61,31 @@ class Calibration:
     noise: float
     epsilon: float
     delta: float
-    mu: float | None  # of mu-GDP, for accountants that use it
-    both_directions: bool  # whether (epsilon, delta) holds with the two runs exchanged
-    slack: float  # probability set aside for the event in which mu-GDP is not claimed
-    curve: Curve  # in the direction of Definition 1, as the evidence recomputes it
+    mu: float | None  # of mu-GDP, if the accountant uses it
+    both_directions: bool  # whether (epsilon, delta) also holds with the two runs exchanged
+    slack: float  # probability of the event on which mu-GDP is not claimed
+    curve: Curve  # in the direction of Definition 1, recomputable from the evidence
     checks: Mapping[str, bool]
     evidence: Mapping[str, Any]
     numerical_error: Mapping[str, float]
-    terms: Mapping[str, Any] = field(default_factory=dict)  # what else the promise rests on
+    terms: Mapping[str, Any] = field(default_factory=dict)  # further assumptions of the guarantee
 
 
 class Accountant(Protocol):
-    """A way to certify. Implementations are frozen records of their options.
+    """A method of certification. Implementations are frozen records of their options.
 
     Every noise that they return is zero or at least `target.floor`.
     """
 
-    # Whether it takes a law whose basis has rows taken out of it; else it gets an eigenbasis.
+    # Whether it accepts a law with a low-rank correction; otherwise it gets an eigenbasis.
     takes_corrections: ClassVar[bool]
 
     def describe(self) -> dict[str, Any]:
-        """Name and options, as they are in a certificate."""
+        """Name and options, as a certificate records them."""
         ...
 
     def prepare(self, law: Law, rows: NDArray[np.intp]) -> None:
-        """Do once what requests about these rows share."""
+        """Compute once what requests about these rows share."""
         ...
 
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
@@ -95,7 +95,7 @@ class Accountant(Protocol):
     def calibrate_each(
         self, law: Law, blocks: Iterable[Request], target: Target, progress: Progress
     ) -> tuple[Array, Array]:
-        """Noise and epsilon of every row as a request by itself."""
+        """Noise and epsilon of every row as a separate request."""
         ...
 
     def calibrate_groups(
@@ -114,7 +114,7 @@ class Accountant(Protocol):
 
     @staticmethod
     def check(certificate: Certificate) -> None:
-        """Raise `CertificateMismatch` unless options and numbers fit together."""
+        """Raise `CertificateMismatch` unless options and numbers are consistent."""
         ...
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""The certificate: a frozen record that goes to JSON and back without loss."""
+"""The certificate: a frozen record with a lossless JSON form."""
 
 import hashlib
 import hmac
@@ -30,16 +30,18 @@ __all__ = [
 ]
 
 SCHEMA = "pilu.certificate/2"
-UNBOUND_SCHEMA = "pilu.certificate/1"  # read still: its evidence does not say what it belongs to
+UNBOUND_SCHEMA = (
+    "pilu.certificate/1"  # the first format, still read: its evidence is not bound to its fields
+)
 
-_DEEPEST = 32  # levels of a certificate or a receipt
+_DEEPEST = 32  # nesting levels of a certificate or a receipt
 
 _UTILITY_NUMBERS = ("before", "after", "redraw", "seconds", "redraw_seconds")
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was promised for one request, and what recomputes it.
+    """The guarantee for one request, with the evidence to recompute it.
 
     Attributes
     ----------
@@ -49,41 +51,41 @@ class Certificate:
     accountant : dict
         Name and options of the accountant.
     epsilon, delta : float
-        What is certified; conditional on earlier requests where `conditional_on` is not empty.
+        What is certified; conditional on earlier requests if `conditional_on` is not empty.
     epsilon_target : float
-        What was asked for.
+        The requested epsilon.
     noise, n_unlearn_steps : float, int
         sigma_unlearn and K.
     schedule : tuple of (steps, noise)
         The whole chain, this request's segment last.
     batch_size : int or None
-        Rows in a mini-batch, one of which makes a step; None for steps on all rows.
+        Rows in the mini-batch of a step; None if every step uses all rows.
     rows : tuple of int
         Fit-time positions of the forgotten rows.
     total_epsilon, total_delta : float
-        The headline: what holds against the run without this and all earlier requests' rows.
+        The total: compared with the run without the rows of this and all earlier requests.
     conditional_on : tuple of str
         Hashes of the earlier certificates since the last redraw.
     parameters_sha256 : str
-        Hash of the parameters that this certificate speaks of, keyed by a secret of the model (not
-        for seeded runs): by itself it does not tell whether a guess at them is right.
+        Hash of the certified parameters. Except for seeded runs it is keyed by a secret of the
+        model, so that the hash alone does not confirm a guess of the parameters.
     mu : float or None
-        The Gaussian privacy parameter, where the accountant has one.
+        The Gaussian privacy parameter, if the accountant has one.
     numerical_error : dict
-        What was allowed for rounding.
+        Allowances for rounding.
     scope : dict
-        What holds, as named booleans and numbers; `words` says the same in sentences.
+        What the guarantee covers, as named booleans and numbers; `words` says it in sentences.
     checks : dict
-        Named facts of the computation, e.g. whether the paper's closed form was feasible.
+        Named facts about the computation, e.g. whether the paper's closed form was feasible.
     evidence : dict or None
-        A few numbers that recompute epsilon without the data, under "prior" the total before this
-        request, and under "fields_sha256" a hash of all other fields. They depend on the rows;
-        `without_evidence` leaves only `evidence_sha256`.
+        A few numbers from which epsilon is recomputed without the data. "prior" is the total before
+        this request, "fields_sha256" a hash of all other fields. The evidence depends on the rows;
+        `without_evidence` keeps only `evidence_sha256`.
     versions : dict
-        Software that computed all this.
+        Versions of the software that computed it.
     utility : dict or None
-        Where validation data was given: `metric` ("rmse" or "accuracy"), its predicted value
-        `before`, `after` and by a `redraw`, and the `seconds` and `redraw_seconds` that these take.
+        With validation data: `metric` ("rmse" or "accuracy"), its predicted value `before` and
+        `after` the request and after a `redraw`, and the `seconds` and `redraw_seconds` of the two.
         It depends on the rows and on the validation data, and `verify` cannot recompute it.
     """
 
@@ -127,17 +129,17 @@ class Certificate:
 
     @classmethod
     def from_json(cls, text: str) -> "Certificate":
-        """Read what `to_json` wrote; anything else raises `CertificateMismatch`."""
+        """Read the output of `to_json`; raise `CertificateMismatch` for anything else."""
         try:
             record = strict_json(text)
         except ValueError as error:
             raise CertificateMismatch(f"the certificate is not valid JSON: {error}.") from None
         names = {f.name for f in fields(cls)}
         if not isinstance(record, dict) or set(record) != names:
-            found = set(record) if isinstance(record, dict) else set()
+            given = set(record) if isinstance(record, dict) else set()
             raise CertificateMismatch(
                 f"the certificate must have exactly the fields of {SCHEMA}; "
-                f"missing: {sorted(names - found)}, unknown: {sorted(found - names)}."
+                f"missing: {sorted(names - given)}, unknown: {sorted(given - names)}."
             )
         if record["schema"] not in (SCHEMA, UNBOUND_SCHEMA):
             raise CertificateMismatch(
@@ -149,12 +151,12 @@ class Certificate:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What is promised and what is not, in sentences made of the fields."""
+        """What is guaranteed and what is not, in sentences rendered from the fields."""
         return (*promises_of(_fields_of(self)), *LIMITS)
 
     @property
     def sha256(self) -> str:
-        """Identity of the certificate, the same with and without its evidence."""
+        """Hash of the certificate, the same with and without its evidence."""
         return sha256_of(_fields_of(self.without_evidence()))
 
     @property
@@ -164,20 +166,20 @@ class Certificate:
         return sha256_of({name: record[name] for name in record if "evidence" not in name})
 
     def resting_on(self, evidence: Mapping[str, Any]) -> "Certificate":
-        """The certificate with its evidence, which is bound to all its other fields."""
+        """The certificate with evidence, which is bound to all other fields."""
         bound = {**evidence, "fields_sha256": self.fields_sha256}
         return replace(self, evidence=bound, evidence_sha256=sha256_of(bound))
 
     def without_evidence(self) -> "Certificate":
-        """The certificate to publish: the evidence is left out, its hash stays."""
+        """The certificate to publish, with only the hash of its evidence."""
         return replace(self, evidence=None)
 
     def with_evidence(self, evidence: Mapping[str, Any]) -> "Certificate":
-        """Put separately kept evidence back; it must have the hash that was kept."""
+        """Restore evidence that was kept separately; its hash must match."""
         if sha256_of(evidence) != self.evidence_sha256:
             raise CertificateMismatch(
-                "the evidence does not have the hash that the certificate keeps. "
-                "It belongs to another certificate or was altered."
+                "the evidence does not have the hash stated in the certificate. It belongs to "
+                "another certificate or was altered."
             )
         return replace(self, evidence=evidence)
 
@@ -187,13 +189,13 @@ def _fields_of(certificate: Certificate) -> dict[str, Any]:
 
 
 def strict_json(text: str) -> Any:
-    """JSON that says everything once, in numbers that are numbers; a `ValueError` otherwise."""
+    """Parse JSON; raise `ValueError` for duplicate names, NaN, infinity or deep nesting."""
     try:
         record = json.loads(
             text,
             parse_constant=_refuse_constant,
             parse_float=_finite,
-            object_pairs_hook=_once_each,
+            object_pairs_hook=_without_duplicates,
         )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
@@ -210,7 +212,7 @@ def sha256_of(record: Any) -> str:
 def hash_of_parameters(theta: NDArray[np.float64], key: bytes | None) -> str:
     """HMAC-SHA256 of theta (p x d, the intercept's row last): shape, little-endian float64.
 
-    Without a key it is a plain SHA-256: for seeded runs, which can be repeated by anybody.
+    Without a key it is a plain SHA-256, for seeded runs, which anyone can repeat.
     """
     shape = f"{theta.shape[0]}x{theta.shape[1]}:".encode()
     body = shape + np.ascontiguousarray(theta, dtype="<f8").tobytes()
@@ -220,20 +222,20 @@ def hash_of_parameters(theta: NDArray[np.float64], key: bytes | None) -> str:
 
 
 def names_parameters(stated: str, theta: NDArray[np.float64], key: bytes) -> bool:
-    """Whether a stated hash is that of theta: keyed, or plain as in the first format too."""
+    """Whether a stated hash is that of theta, keyed or plain."""
     return stated in (hash_of_parameters(theta, key), hash_of_parameters(theta, None))
 
 
 @cache
 def library_versions() -> Mapping[str, str]:
-    """Versions of what took part in the computation."""
-    found = {"python": platform.python_version()}
+    """Versions of the software that computes certificates."""
+    versions = {"python": platform.python_version()}
     for name in ("pilu", "numpy", "scipy", "scikit-learn"):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:  # run from a source tree that is not installed
-            found[name] = "unknown"
-    return MappingProxyType(found)
+            versions[name] = "unknown"
+    return MappingProxyType(versions)
 
 
 def _canonical(record: Any) -> str:
@@ -273,11 +275,11 @@ def _check_depth(value: Any, left: int) -> None:
             _check_depth(part, left - 1)
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name stands in it twice")
-    return found
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return record
 
 
 def _check_types(record: dict[str, Any]) -> None:

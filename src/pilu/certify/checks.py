@@ -1,4 +1,4 @@
-"""Checks of a certificate's numbers: what does not agree is a `CertificateMismatch`."""
+"""Checks of a certificate's numbers, which raise `CertificateMismatch`."""
 
 import math
 
@@ -9,10 +9,10 @@ __all__ = ["TOLERANCE", "require", "require_close"]
 TOLERANCE = 1e-9  # relative: rounding differs between machines
 
 
-def require(condition: bool, complaint: str) -> None:
-    """Raise unless the condition holds."""
+def require(condition: bool, failure: str) -> None:
+    """Raise unless the condition holds; `failure` says what is wrong."""
     if not condition:
-        raise CertificateMismatch(f"{complaint}. The certificate was altered or is damaged.")
+        raise CertificateMismatch(f"{failure}. The certificate was altered or is damaged.")
 
 
 def require_close(name: str, stated: float, recomputed: float, absolute: float = 0.0) -> None:

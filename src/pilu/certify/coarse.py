@@ -1,7 +1,7 @@
-"""Accountants for records that are kept: their answers have few digits.
+"""Accountants for records that are kept: their numbers have few digits and reveal little.
 
-Noise is rounded up to a grid, the epsilon asked for is stated in place of the smaller one reached,
-and totals are carried on with coarse deltas. Everything stays true, a few per cent above the least.
+Noise is rounded up to a grid. The requested epsilon is stated, not the smaller one reached. Totals
+are composed with coarse deltas. All statements remain true, at a few per cent more noise.
 """
 
 import math
@@ -25,27 +25,27 @@ _TRIES = 64
 
 @dataclass(frozen=True)
 class CoarseExact(Exact):
-    """As `Exact`, with answers that tell little of the rows."""
+    """As `Exact`, with answers that reveal little about the rows."""
 
     def describe(self) -> dict[str, Any]:
-        """Name and options, as they stand in a certificate."""
+        """Name and options, as a certificate records them."""
         return {**super().describe(), "coarse": True}
 
     def _calibrate(self, comparison: Comparison, target: Target) -> Calibration:
         noise = super()._calibrate(comparison, target).noise
         aim = math.log(target.delta) - 1e-13
-        for _ in range(_TRIES):  # up the grid until the target is met
+        for _ in range(_TRIES):  # to the next grid point until the target is met
             noise = _coarse(noise, target)
             try:
                 enclosure = comparison.enclosure(noise, target.n_unlearn_steps)
                 curve = self._curve(enclosure, comparison.law.n_outputs, target)
                 if curve.log_delta(target.epsilon, aim) <= aim:
                     break
-            except ArithmeticError:  # so little noise that rounding hides the laws
+            except ArithmeticError:  # too little noise for the precision of the laws
                 pass
-            noise = max(noise * (1 + 1e-6), target.floor)  # the next one
+            noise = max(noise * (1 + 1e-6), target.floor)  # the next grid point
         else:
-            raise ArithmeticError("no noise on the grid was found to suffice; please report this.")
+            raise ArithmeticError("no noise on the grid meets the target; please report this.")
         answer = self._calibration(comparison, enclosure, curve, noise, target.epsilon, target)
         errors = {name: decade_up(error) for name, error in answer.numerical_error.items()}
         ladder = CoarseCurve(answer.curve, mu_of(target.epsilon, target.delta))
@@ -54,10 +54,10 @@ class CoarseExact(Exact):
 
 @dataclass(frozen=True)
 class CoarseTheorem(Theorem):
-    """As `Theorem`, with answers that tell little of the rows."""
+    """As `Theorem`, with answers that reveal little about the rows."""
 
     def describe(self) -> dict[str, Any]:
-        """Name and options, as they stand in a certificate."""
+        """Name and options, as a certificate records them."""
         return {**super().describe(), "coarse": True}
 
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
@@ -77,7 +77,7 @@ class CoarseTheorem(Theorem):
 
 
 def coarse_accountant(law: Law) -> CoarseExact | CoarseTheorem:
-    """Exact where the iterates are Gaussian."""
+    """The exact accountant if the iterates are Gaussian, otherwise the theorem."""
     return CoarseExact() if law.is_gaussian else CoarseTheorem()
 
 

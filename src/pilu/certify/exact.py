@@ -1,9 +1,9 @@
 """The exact accountant: Definition 1 evaluated, not bounded.
 
-For ridge both sides of Definition 1 are Gaussian with known law, so their hockey-stick divergence
-can be computed (`accounting.gaussians`) from a few numbers (`ridge.krylov`, with its proved error).
-What is left of that error, a shift nu and a covariance tau in units of the retained run's noise,
-is paid for in epsilon (`accounting.curves`).
+For ridge both sides of Definition 1 are known Gaussians. Their hockey-stick divergence is computed
+(`accounting.gaussians`) from a few numbers (`ridge.krylov`, with a proved error). The remaining
+error, a shift nu and a covariance tau in units of the retained run's noise, is added to epsilon
+(`accounting.curves`).
 """
 
 import math
@@ -17,7 +17,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from pilu._checks import check_choice
-from pilu._processes import blas_threads, packed, shared_out
+from pilu._processes import blas_threads, map_in_order, pack
 from pilu.accounting.curves import CoarseCurve, Curve, PrivacyCurve, closeness
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, mu_of
@@ -31,12 +31,12 @@ __all__ = ["Exact", "curve_of"]
 
 Array = NDArray[np.float64]
 
-_LOOSE = 2e-9  # relative noise that is worth a second look
-_WIDE_OF_THE_MARK = 1e-3  # in log delta
+_LOOSE = 2e-9  # relative excess noise that is worth a second search
+_FAR_BELOW = 1e-3  # in log delta: a search that ends further below delta is repeated
 _LARGEST_NOISE = math.exp(LARGEST_LOG_NOISE)
 _EVIDENCE_DIRECTIONS = 16
-_PIECE = 32  # rows that are handed to a process at a time
-_LOG_REST = 40.0  # e^-40 of delta is set aside for the event that e0 does not cover
+_PIECE = 32  # rows sent to a process at a time
+_LOG_REST = 40.0  # e^-40 of delta is set aside for the event not covered by the epsilon error
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Exact:
     Parameters
     ----------
     direction : {"both", "definition"}, default="both"
-        "both" certifies the larger of the two directions; "definition" is Definition 1's alone.
+        "both" certifies both directions; "definition" only that of Definition 1.
     """
 
     direction: str = "both"
@@ -57,11 +57,11 @@ class Exact:
         check_choice("direction", self.direction, ("both", "definition"))
 
     def describe(self) -> dict[str, Any]:
-        """Name and options, as they stand in a certificate."""
+        """Name and options, as a certificate records them."""
         return {"name": "exact", **asdict(self)}
 
     def prepare(self, law: Law, rows: NDArray[np.intp]) -> None:
-        """Requests share nothing but the law."""
+        """Do nothing: requests share only the law."""
 
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
         """The least noise that certifies the target for one request."""
@@ -70,7 +70,7 @@ class Exact:
     def calibrate_targets(
         self, law: Law, request: Request, targets: Sequence[Target]
     ) -> list[Calibration]:
-        """The same for several targets, which share all that depends on the rows alone."""
+        """The same for several targets, which share the comparison of the two runs."""
         with blas_threads(law.blas_threads):
             comparison = law.comparison(request)
             return [self._calibrate(comparison, target) for target in targets]
@@ -78,7 +78,7 @@ class Exact:
     def calibrate_each(
         self, law: Law, blocks: Iterable[Request], target: Target, progress: Progress
     ) -> tuple[Array, Array]:
-        """Noise and certified epsilon of every row of the blocks as a request by itself."""
+        """Noise and certified epsilon of every row as a separate request."""
         ones = ((block, np.ones(len(block.X), dtype=np.intp)) for block in blocks)
         return self.calibrate_groups(law, ones, target, progress)
 
@@ -91,21 +91,21 @@ class Exact:
     ) -> tuple[Array, Array]:
         """Noise and certified epsilon of groups of rows, each a request.
 
-        A block comes with the sizes of its groups, one after the other. Where the law is portable,
-        small pieces go to as many processes as `joblib.parallel_config` allows.
+        A block comes with the sizes of its consecutive groups. If the law is portable, small pieces
+        are sent to as many processes as `joblib.parallel_config` allows.
         """
         portable = law.portable()
         calibrate = partial(self._calibrate_piece, portable or law, target)
 
         def pieces() -> Iterator[tuple[Any, ...]]:
             for block, sizes in blocks:
-                with blas_threads(law.blas_threads):  # the other cores work on pieces
+                with blas_threads(law.blas_threads):  # other cores work on pieces
                     block = block._replace(X=law.coordinates(block.X))
-                for groups, rows in packed(sizes, _PIECE if portable is not None else 1):
+                for groups, rows in pack(sizes, _PIECE if portable is not None else 1):
                     yield block.part(rows), sizes[groups]
 
         answers, n_jobs = [], effective_n_jobs(None) if portable is not None else 1
-        for piece in shared_out(calibrate, pieces(), n_jobs):
+        for piece in map_in_order(calibrate, pieces(), n_jobs):
             answers.append(piece)
             progress(len(piece))
         noise, epsilon = np.concatenate(answers).T
@@ -119,7 +119,7 @@ class Exact:
             for end, size in zip(ends.tolist(), sizes.tolist(), strict=True):
                 group = slice(end - size, end)
                 request = block.part(group)
-                # The next row most likely needs as large a space as the last two did.
+                # The next row likely needs a space as large as the last two rows did.
                 comparison = law.comparison(request, min(spaces[-2:]) if size == 1 else 0)
                 answer = self._calibrate(comparison, target)
                 spaces.append(comparison.size if size == 1 else 0)
@@ -133,7 +133,7 @@ class Exact:
 
     def _spend(self, comparison: Comparison, noise: float, target: Target) -> Calibration:
         enclosure = comparison.enclosure(noise, target.n_unlearn_steps)
-        # What is set aside for e0 depends on the epsilon that it should serve.
+        # The part of delta set aside for the error depends on the epsilon, which is not known yet.
         for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
             curve = self._curve(enclosure, comparison.n_outputs, target, reach)
             epsilon = curve.epsilon(target.delta)
@@ -160,14 +160,14 @@ class Exact:
             )
             log_noise = search.log_noise(guess, math.log(floor))
             noise = 0.0 if math.isinf(log_noise) else floor
-            if log_noise > math.log(floor):  # exp(log(floor)) need not be the floor
+            if log_noise > math.log(floor):  # exp(log(floor)) may differ from the floor
                 noise = math.exp(log_noise)
             answer, reached = self._checked(comparison, target, noise, search.steepness)
             unused = math.log(target.delta) - reached
-            if answer.noise <= floor or unused <= _WIDE_OF_THE_MARK or not search.used_series:
-                break  # else a series that does not hold found far too much noise
+            if answer.noise <= floor or unused <= _FAR_BELOW or not search.used_series:
+                break  # otherwise the series was invalid and the noise is far too large
         if answer.noise > floor and _LOOSE < unused / search.steepness < 1.0:
-            # Where delta falls slowly the margin of the search is much noise: most is taken back.
+            # If delta falls slowly, the margin of the search is much noise. Take most of it back.
             less = answer.noise * (1 - 0.95 * unused / search.steepness)
             tighter, _ = self._checked(comparison, target, less, search.steepness)
             answer = tighter if tighter.noise < answer.noise else answer
@@ -180,7 +180,7 @@ class Exact:
         noise: float,
         steepness: float,
     ) -> tuple[Calibration, float]:
-        """The least noise from `noise` on that certifies the target, all errors included."""
+        """The least noise >= `noise` that certifies the target with all errors included."""
         K, floor = target.n_unlearn_steps, target.floor
         aim, step = math.log(target.delta), 1e-10
         while noise < _LARGEST_NOISE:
@@ -188,29 +188,29 @@ class Exact:
                 enclosure = comparison.enclosure(noise, K)
                 curve = self._curve(enclosure, comparison.n_outputs, target)
                 reached = curve.log_delta(target.epsilon, aim)
-            except ArithmeticError:  # so little noise that rounding hides the laws
+            except ArithmeticError:  # too little noise for the precision of the laws
                 noise = max(2 * noise, floor)
                 continue
             if reached <= aim:
-                tight = reached >= aim - 1e-6  # then the target is the least epsilon, to rounding
+                tight = reached >= aim - 1e-6  # then the target is the least epsilon
                 epsilon = target.epsilon if tight else curve.epsilon(target.delta)
                 answer = self._calibration(comparison, enclosure, curve, noise, epsilon, target)
                 return answer, reached
-            # The search saw neither the projection's error nor the merging: step over them.
+            # The search ignores the errors of projection and merging. Increase the noise for them.
             step = min(max(2 * step, 1.1 * (reached - aim) / steepness), 1.0)
             noise = noise * (1 + step) if noise > 0 else floor
-        raise ArithmeticError("no noise was found to suffice; please report this.")
+        raise ArithmeticError("no noise meets the target; please report this.")
 
     def _curve(
         self, enclosure: Enclosure, outputs: int, target: Target, reach: float | None = None
     ) -> PrivacyCurve:
-        """The curve, with little set aside up to the epsilon `reach` (the target's)."""
+        """The curve, with a negligible tail up to the epsilon `reach` (default: the target's)."""
         pair = GaussianPair(enclosure.excesses, enclosure.squared_shifts, np.array(outputs))
         both = self.direction == "both"
         if pair.is_trivial and enclosure.shift_error == enclosure.covariance_error == 0.0:
-            return PrivacyCurve(pair, both)  # the rows are zero: the two runs are one
+            return PrivacyCurve(pair, both)  # the rows are zero: both runs have the same law
         log_tail = math.log(target.delta) - _LOG_REST - (target.epsilon if reach is None else reach)
-        # The errors are in units of Q's noise; closeness wants those of P's, which may be smaller.
+        # The errors are in units of Q's noise; `closeness` needs them in units of P's.
         least = 0.9 * (1 + min(float(np.min(enclosure.excesses)), 0.0))
         error = closeness(
             enclosure.shift_error / math.sqrt(least),
@@ -256,20 +256,20 @@ class Exact:
     @staticmethod
     def check(certificate: Certificate) -> None:
         """The exact accountant states no mu."""
-        require(certificate.mu is None, "mu is stated, and the exact accountant has none")
+        require(certificate.mu is None, "mu is stated, but the exact accountant has none")
 
     @staticmethod
     def recompute(certificate: Certificate) -> tuple[float, Curve]:
-        """Epsilon and the curve from the principal directions that the evidence lists."""
+        """Epsilon and the curve from the principal directions in the evidence."""
         c, evidence = certificate, certificate.evidence or {}
         curve = curve_of(evidence, both=c.accountant["direction"] == "both")
         recomputed = curve.epsilon(c.delta)
         forward: Curve = curve.forward()
-        if c.accountant.get("coarse") is True:  # the epsilon asked for is stated, reached or less
+        if c.accountant.get("coarse") is True:  # the requested epsilon is stated, an upper bound
             close = c.epsilon == c.epsilon_target
             forward = CoarseCurve(forward, mu_of(c.epsilon_target, c.delta))
         else:
-            # A calibrated noise certifies the target itself, a hair above the least epsilon.
+            # A calibrated noise certifies the target, which is slightly above the least epsilon.
             close = c.epsilon <= recomputed * (1 + 1e-5) + 1e-9
         close = close and recomputed <= c.epsilon * (1 + TOLERANCE) + 1e-12
         return (c.epsilon if close else recomputed), forward

@@ -1,4 +1,4 @@
-"""Write certificates out: one function for each way of forgetting."""
+"""Issue certificates: one function per method of forgetting."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -33,12 +33,14 @@ def certify_langevin(
     batch_facts: Mapping[str, bool],
     utility: Mapping[str, Any] | None = None,
 ) -> tuple[Certificate, Spent]:
-    """The certificate of a chain that has just forgotten `rows`, and the new running total."""
+    """The certificate for a chain that has just forgotten `rows`, and the new total."""
     c = calibration
     if 0.0 < c.noise < target.floor:
         raise ArithmeticError("the accountant's noise is below the floor; please report this.")
     if not c.epsilon <= target.epsilon:
-        raise _out_of_reach(target.epsilon, c.delta, f"the noise found reaches {c.epsilon:g}.")
+        raise _out_of_reach(
+            target.epsilon, c.delta, f"the calibrated noise reaches only {c.epsilon:g}."
+        )
     total, before = prior.after(epsilon=c.epsilon, delta=c.delta, curve=c.curve), prior.record()
     K = target.n_unlearn_steps
     certificate = Certificate(
@@ -78,14 +80,14 @@ def certify_langevin(
     )
     evidence = {**c.evidence, "prior": before, **_nonce(chain)}
     certificate = certificate.resting_on(evidence)
-    _check_at_the_edges(certificate)
+    _check_unusual(certificate)
     return certificate, total
 
 
 def certify_redraw(
     chain: Chain, rows: NDArray[np.intp], utility: Mapping[str, Any] | None = None
 ) -> Certificate:
-    """The certificate of a chain that has just been drawn afresh without `rows`."""
+    """The certificate for a chain that was just redrawn without `rows`."""
     certificate = Certificate(
         schema=SCHEMA,
         method="redraw",
@@ -115,7 +117,7 @@ def certify_redraw(
 
 
 def _nonce(chain: Chain) -> dict[str, str]:
-    """For noise that was drawn privately: else a guess could be tried on the evidence's hash."""
+    """A nonce for private noise. Without it, the evidence's hash could confirm a guess."""
     return {"nonce": secrets.token_hex(16)} if chain.private else {}
 
 
@@ -128,8 +130,8 @@ def _plain_schedule(chain: Chain) -> tuple[tuple[int, float], ...]:
     return tuple((s.steps, s.noise) for s in chain.schedule.segments)
 
 
-def _check_at_the_edges(certificate: Certificate) -> None:
-    """At the edges of what accountants take, a certificate is verified before it is issued."""
+def _check_unusual(certificate: Certificate) -> None:
+    """Verify a certificate of unusual epsilon or delta before it is issued."""
     epsilon, delta = certificate.epsilon_target, certificate.delta
     (e0, e1), (d0, d1) = _USUAL_EPSILON, _USUAL_DELTA
     if e0 <= epsilon <= e1 and d0 <= delta <= d1:
@@ -144,6 +146,6 @@ def _out_of_reach(epsilon: float, delta: float, reason: str) -> BeyondPrecision:
     (e0, e1), (d0, d1) = _USUAL_EPSILON, _USUAL_DELTA
     return BeyondPrecision(
         f"epsilon={epsilon:g} and delta={delta:g} cannot be certified in double precision here: "
-        f"{reason} Choose an epsilon within {e0:g} and {e1:g} and a delta within {d0:g} and "
+        f"{reason} Choose an epsilon between {e0:g} and {e1:g} and a delta between {d0:g} and "
         f"{d1:g}. Nothing was changed."
     )

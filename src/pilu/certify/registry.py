@@ -14,12 +14,12 @@ ACCOUNTANTS: dict[str, Accountant] = {"exact": Exact(), "theorem": Theorem()}
 
 
 def default_options(name: str) -> dict[str, Any]:
-    """What the accountant of this name describes by default; nothing for an unknown one."""
+    """Name and default options of an accountant; empty for an unknown name."""
     return ACCOUNTANTS[name].describe() if name in ACCOUNTANTS else {}
 
 
 def usual_accountant(law: Law) -> Accountant:
-    """Exact where the iterates are Gaussian, else the theorem."""
+    """The exact accountant if the iterates are Gaussian, otherwise the theorem."""
     return ACCOUNTANTS["exact" if law.is_gaussian else "theorem"]
 
 

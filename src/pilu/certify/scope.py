@@ -1,7 +1,7 @@
-"""What a certificate promises and what it does not, as named booleans and numbers.
+"""What a certificate guarantees and what it does not, as named booleans and numbers.
 
-A certificate carries these alone. The sentences are made of them when they are shown (`promises_of`
-and `LIMITS`), so that rewording one alters no certificate. The statements are derived in
+A certificate contains only these. Sentences are rendered from them when shown (`promises_of` and
+`LIMITS`), so rewording a sentence alters no certificate. The statements are derived in
 docs/guarantee.md.
 """
 
@@ -19,37 +19,37 @@ __all__ = [
     "scope_of_redraw",
 ]
 
-# Of mini-batches: whether learning came to any of the rows' batches, whether unlearning came to all
-# of them, and whether one has no rows left.
+# For mini-batches: whether learning visited any of the rows' batches, whether unlearning visited
+# all of them, and whether a batch is empty.
 FACTS_OF_BATCHES = ("batches_visited", "batches_revisited", "batches_left_empty")
 
 _COMMON = {
-    # What the analysis treats as constants although the row was present when they were computed.
+    # The analysis treats these as constants, although the row was present when they were set.
     "covers_step_size_and_regularisation": False,
     "covers_preprocessing_fitted_with_the_row": False,
     "covers_choices_made_after_seeing_parameters": False,
-    # What else may still speak of the row.
+    # Other sources of information about the row.
     "covers_earlier_releases_and_copies": False,
     "covers_published_noise_levels_and_quotes": False,
     "covers_requests_that_depend_on_a_release": False,
     "covers_floating_point": False,
-    # A classifier may keep the name of a class that has no row left.
+    # A classifier may keep the name of a class without any remaining row.
     "covers_class_names": False,
 }
 
-# In words, what is not promised.
+# What is not guaranteed, in sentences.
 LIMITS = (
     "Step size, alpha, the number of steps and feature scaling are treated as constants, although "
     "some were computed while the rows were present.",
-    "A scaler or any other preprocessing fitted with the rows is not covered: fit it on other data "
+    "A scaler or any other preprocessing fitted with the rows is not covered. Fit it on other data "
     "or keep it fixed.",
-    "Only the parameters named by parameters_sha256 are covered: not parameters published before, "
-    "copies, backups, statistics, nor the rows themselves where they are still stored.",
+    "Only the parameters identified by parameters_sha256 are covered. Parameters published "
+    "earlier, copies, backups, statistics and stored rows are not.",
     "Steps, epsilon, seed and stopping must have been chosen without looking at realised "
-    "parameters, and the request must not depend on an earlier release.",
-    "Noise levels, quotes, plans, predicted utility, mu and evidence depend on the rows, plans and "
-    "utility on the validation data too: publishing them says something about both.",
-    "The proof is for real numbers; floating-point sampling is outside of it.",
+    "parameters. The request must not depend on an earlier release.",
+    "Noise levels, quotes, plans, predicted utility, mu and evidence depend on the rows. Plans and "
+    "utility also depend on the validation data. Publishing them reveals something about both.",
+    "The proof is for real numbers. It does not cover floating-point sampling.",
 )
 
 
@@ -95,12 +95,12 @@ def scope_of_redraw(*, private: bool) -> dict[str, Any]:
 
 
 def promises_of(record: Mapping[str, Any]) -> list[str]:
-    """What a certificate, given as a record of its fields, says in words, its limits aside."""
+    """The guarantee of a certificate, given as a record of its fields, in sentences."""
     private = _entropy(record["scope"]["private"] is True)
     if record["method"] == "redraw":
         return [
-            "The parameters were drawn afresh from the law of learning without any forgotten row: "
-            "both sides of Definition 1 coincide, and nothing of the earlier parameters was used.",
+            "The parameters were drawn anew from the law of learning without any forgotten row. "
+            "Both sides of Definition 1 coincide, and the earlier parameters were not used.",
             *private,
         ]
     return [*_about_laws(record), *_about_batches(record), *_about_runs(record), *private]
@@ -111,21 +111,22 @@ def _about_laws(record: Mapping[str, Any]) -> list[str]:
     if record["scope"]["conditional_on_earlier_requests"]:
         return [
             "For every set S of parameters, "
-            f"P(S) <= e^{up(record['total_epsilon'], 6)} Q(S) + {up(record['total_delta'], 6)}: P "
-            "is the law of the released parameters, Q that of the same learning and unlearning "
-            "runs without these rows and without all rows forgotten since the last redraw.",
-            f"The smaller epsilon = {epsilon} and delta = {delta} are conditional: they compare "
-            "two runs that both lack the rows forgotten earlier, and are not a promise about the "
-            "released parameters by themselves.",
+            f"P(S) <= e^{up(record['total_epsilon'], 6)} Q(S) + {up(record['total_delta'], 6)}. P "
+            "is the law of the released parameters. Q is the law of the same learning and "
+            "unlearning runs without these rows and without all rows forgotten since the last "
+            "redraw.",
+            f"The smaller epsilon = {epsilon} and delta = {delta} are conditional. They compare "
+            "two runs that both lack the rows forgotten earlier. On their own they guarantee "
+            "nothing about the released parameters.",
         ]
     words = [
-        f"For every set S of parameters, P(S) <= e^{epsilon} Q(S) + {delta}: P is the law of the "
-        "released parameters, Q that of the same learning and unlearning run on the data without "
-        "the rows (self-referenced unlearning, Definition 1).",
+        f"For every set S of parameters, P(S) <= e^{epsilon} Q(S) + {delta}. P is the law of the "
+        "released parameters. Q is the law of the same learning and unlearning run on the data "
+        "without the rows (self-referenced unlearning, Definition 1).",
     ]
     reverse_delta = record["scope"]["reverse_delta"]
     if reverse_delta is not None:
-        words.append(f"The other way round, Q(S) <= e^{epsilon} P(S) + {up(reverse_delta, 6)}.")
+        words.append(f"In the other direction, Q(S) <= e^{epsilon} P(S) + {up(reverse_delta, 6)}.")
     return words
 
 
@@ -133,17 +134,17 @@ def _about_batches(record: Mapping[str, Any]) -> list[str]:
     words, facts = [], record["checks"]
     if not facts.get("batches_visited", True):
         words.append(
-            "The run never came to the batches of these rows, so it has learned nothing from them."
+            "The run never visited the batches of these rows, so it learned nothing from them."
         )
     elif not facts.get("batches_revisited", True):
         words.append(
-            "The unlearning steps ended before the batches of all these rows had their turn again: "
-            "the promise rests on noise and on steps on other batches, and holds all the same."
+            "The unlearning steps did not visit the batches of all these rows again. The guarantee "
+            "still holds: it comes from the noise and from the steps on other batches."
         )
     if facts.get("batches_left_empty", False):
         words.append(
-            "A batch has no rows left. It keeps its turn, in both runs: its step is shrinkage by "
-            "alpha and noise."
+            "A batch is empty. In both runs it still takes its step, which is shrinkage by alpha "
+            "and noise."
         )
     return words
 
@@ -153,23 +154,24 @@ def _about_runs(record: Mapping[str, Any]) -> list[str]:
     if delta_means is None:
         return []
     words = [
-        f"How well the rows were fitted on the way was estimated by auxiliary runs; of delta, "
-        f"{up(delta_means, 6)} is for their being wrong. The loss and its options are treated as "
-        "constants, and delta must have been chosen before any quote was looked at.",
+        "Auxiliary runs estimated how well the rows were fitted during the run. Their estimates "
+        f"may be wrong with probability {up(delta_means, 6)}, which is part of delta. The loss and "
+        "its options are treated as constants. Delta must have been chosen before any quote "
+        "was seen.",
     ]
     if record["noise"] == 0.0:
         words.append(
-            "No noise was needed, so the epsilon that is stated is not one that was asked for: it "
-            "was computed from the auxiliary runs and depends on them. Other runs would state "
-            "another one; each holds but for the part of delta set aside for the runs."
+            "No noise was needed, so the stated epsilon is not the requested one. It was computed "
+            "from the auxiliary runs, and other runs would state another one. Each is valid except "
+            "for the part of delta set aside for the runs."
         )
     return words
 
 
 def _entropy(private: bool) -> list[str]:
     if private:
-        return ["The noise came from the operating system's entropy and was not kept."]
+        return ["The noise was drawn from the operating system's entropy and was not stored."]
     return [
-        "NOT PRIVATE: the noise came from a seed (random_state). Whoever knows the seed can undo "
-        "it. Such a certificate is for experiments only."
+        "NOT PRIVATE: the noise was drawn from a seed (random_state). Anyone who knows the seed "
+        "can remove it. Such a certificate is for experiments only."
     ]

@@ -30,8 +30,8 @@ __all__ = ["Theorem"]
 
 Array = NDArray[np.float64]
 
-_ROOM = 1 + 1e-11  # for the rounding up of the blocks once they are pooled and coarsened
-_LEAST_SLACK = 1e-305  # what logarithms and quotients of it can be taken of
+_ROOM = 1 + 1e-11  # for blocks that are rounded up when pooled and coarsened
+_LEAST_SLACK = 1e-305  # below it, logarithms and quotients would fail
 _EVIDENCE_BLOCKS = 5  # with step size and contraction: twelve numbers
 
 
@@ -44,11 +44,11 @@ class Theorem:
     delta_split : float in (0, 1), default=0.5
         Share of delta set aside for the sensitivity bounds (delta_s); the rest is delta_m.
     strong_convexity : {"alpha", "retained"}, default="alpha"
-        "alpha" is the paper's m = lambda. "retained" takes the smallest eigenvalue of the problem
-        without the requested rows, which is never smaller and costs a root search per row.
+        "alpha" is the paper's m = lambda. "retained" is the smallest eigenvalue of the problem
+        without the requested rows. It is never smaller, and costs a root search per row.
     group : {"sum", "joint"}, default="sum"
-        How the rows of a group add up: the paper's triangle inequality with delta_s/(R N), or the
-        norm of their summed gradient, which is tighter.
+        How a group of R rows is bounded: by the paper's triangle inequality with delta_s/(R N), or
+        by the norm of the summed gradient, which is tighter.
     """
 
     delta_split: float = 0.5
@@ -58,17 +58,17 @@ class Theorem:
     takes_corrections: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        # As Python's: it stands in the certificate.
+        # A Python float, because the certificate records it.
         object.__setattr__(self, "delta_split", check_probability("delta_split", self.delta_split))
         check_choice("strong_convexity", self.strong_convexity, ("alpha", "retained"))
         check_choice("group", self.group, ("sum", "joint"))
 
     def describe(self) -> dict[str, Any]:
-        """Name and options, as they stand in a certificate."""
+        """Name and options, as a certificate records them."""
         return {"name": "theorem", **asdict(self)}
 
     def prepare(self, law: Law, rows: NDArray[np.intp]) -> None:
-        """Do once what the bounds for these rows share."""
+        """Compute once what the bounds for these rows share."""
         chain = self._sensitivities(law)
         if self.group == "sum":
             chain.prepare(rows)
@@ -80,7 +80,7 @@ class Theorem:
         answer = self._calibration(law, bound, noise, target)
         if answer.mu is None or answer.mu > mu:
             raise ArithmeticError("the calibrated noise misses its target; please report this")
-        # mu_from_epsilon has tested that its mu gives the target, so rounding may not exceed it.
+        # mu_from_epsilon guarantees that mu implies the target, so epsilon is at most the target.
         return replace(answer, epsilon=min(answer.epsilon, target.epsilon))
 
     def _least_noise(self, law: Law, bound: "_Bound", target: Target) -> float:
@@ -91,7 +91,7 @@ class Theorem:
     def calibrate_each(
         self, law: Law, blocks: Iterable[Request], target: Target, progress: Progress
     ) -> tuple[Array, Array]:
-        """Noise and certified epsilon of every row of the blocks as a request by itself."""
+        """Noise and certified epsilon of every row as a separate request."""
         parts, chain = [], self._sensitivities(law)
         for rows in blocks:
             parts.append(self._calibrate_block(law, chain, rows, target))
@@ -119,17 +119,17 @@ class Theorem:
     def calibrate_any(
         self, law: Law, blocks: Iterable[Request], target: Target, group_size: int = 1
     ) -> float:
-        """A noise that certifies the target for any `group_size` rows of the blocks.
+        """One noise that certifies the target for any `group_size` rows of the blocks.
 
-        mu is subadditive in the sensitivities (docs/baselines.md, "Uniform Langevin"): R rows that
-        reach mu/R each, with slack/R, reach mu together.
+        mu is subadditive in the sensitivities (docs/baselines.md, "Uniform Langevin"). So R rows
+        with mu/R and slack/R each have mu together.
         """
         if self.strong_convexity != "alpha":
             raise complaint(
                 "strong_convexity",
-                "'alpha' for a noise that serves any row",
+                "'alpha' for one noise for all rows",
                 self.strong_convexity,
-                "What is left of the problem depends on the row.",
+                "The smallest eigenvalue without a row depends on the row.",
             )
         chain = self._sensitivities(law)
         parts = (self._calibrate_block(law, chain, rows, target, group_size) for rows in blocks)
@@ -138,7 +138,7 @@ class Theorem:
     def _calibrate_block(
         self, law: Law, chain: Sensitivities, rows: Request, target: Target, parts: int = 1
     ) -> tuple[Array, Array]:
-        """Noise and epsilon of each row, for a `parts`-th of the target's mu and slack."""
+        """Noise and epsilon of each row for 1/`parts` of the target's mu and slack."""
         sensitivities = chain.of_each(rows, self._slack(target) / parts)
         variances = law.schedule.variances(law.step_size)
         mu, floor = self._target_mu(target) / parts, target.floor
@@ -152,7 +152,7 @@ class Theorem:
             )
             noise[part] = np.sqrt(extra / unit) * (1 + ROUNDING)
             noise[part] = np.where(extra == floor**2 * unit, floor, noise[part])
-        # mu_from_epsilon has tested that its mu gives the target, so rounding may not exceed it.
+        # mu_from_epsilon guarantees that mu implies the target, so epsilon is at most the target.
         epsilon = np.asarray(epsilon_from_mu(reached, self._delta_gdp(target)))
         return noise, np.where(reached <= mu, np.minimum(epsilon, target.epsilon), epsilon)
 
@@ -185,7 +185,7 @@ class Theorem:
             both_directions=False,
             slack=self._slack(target),
             curve=GaussianCurve(mu, self._slack(target)),
-            # The paper's formula is the optimum of the (QP) exactly where all steps pool.
+            # The paper's formula is the optimum of the (QP) exactly if all steps are in one block.
             checks={"closed_form_feasible": len(pooled.masses) == 1},
             evidence={
                 "blocks": np.column_stack([kept.masses, kept.variances]).tolist(),
@@ -213,7 +213,7 @@ class Theorem:
         return target.delta - self._slack(target)
 
     def _slack(self, target: Target) -> float:
-        # delta_s: for the sensitivity bounds together
+        # delta_s, for all sensitivity bounds together
         slack = self.delta_split * target.delta
         if slack < _LEAST_SLACK:
             raise complaint("delta", f"at least {_LEAST_SLACK:g} over delta_split", target.delta)
@@ -237,7 +237,7 @@ class Theorem:
 
     @staticmethod
     def check(certificate: Certificate) -> None:
-        """Options, mu and the shares of delta fit together."""
+        """Check options, mu and the parts of delta."""
         c = certificate
         group, strong_convexity = c.accountant["group"], c.accountant["strong_convexity"]
         split = float(c.accountant["delta_split"])
@@ -249,15 +249,22 @@ class Theorem:
         require(c.mu is not None, "mu is missing")
         slack, terms = split * c.delta, _terms(c)
         certified = float(epsilon_from_mu(c.mu or 0.0, c.delta - slack))
-        require(c.epsilon >= certified * (1 - TOLERANCE) - 1e-12, "epsilon is less than mu's")
+        require(
+            c.epsilon >= certified * (1 - TOLERANCE) - 1e-12, "epsilon is smaller than mu implies"
+        )
         if terms:
             tails, means = float(terms["delta_tails"]), float(terms["delta_means"])
-            require(0 < tails < slack and 0 < means < slack, "delta_s is not shared out as stated")
+            require(
+                0 < tails < slack and 0 < means < slack, "the parts of delta_s are out of range"
+            )
             require_close("delta_tails + delta_means", tails + means, slack)
             runs, loss = terms["auxiliary_runs"], terms["loss"]
             require(type(runs) is int and runs >= 1, "auxiliary_runs is not a positive integer")
             require(isinstance(loss, Mapping) and "name" in loss, "the loss has no name")
-            require((group, strong_convexity) == ("sum", "alpha"), "the options are ridge's")
+            require(
+                (group, strong_convexity) == ("sum", "alpha"),
+                "the options are only valid for ridge",
+            )
 
     @staticmethod
     def recompute(certificate: Certificate) -> tuple[float, Curve]:
@@ -276,14 +283,14 @@ class Theorem:
         )
         require(
             sha256_of(_terms(c)) == sha256_of(evidence.get("terms", {})),
-            "the terms are not those of the evidence",
+            "the terms differ from those in the evidence",
         )
         unit = 2 * step_size * later_variance(c.n_unlearn_steps, contraction)
         mu = Blocks(numbers[:, 0], numbers[:, 1]).mu_as_pooled(c.noise**2 * unit)
         slack = float(c.accountant["delta_split"]) * c.delta
-        if c.accountant.get("coarse") is True:  # the target is stated, reached or less
+        if c.accountant.get("coarse") is True:  # the requested epsilon is stated, an upper bound
             stated = float(mu_from_epsilon(c.epsilon_target, c.delta - slack))
-            require(mu <= stated * (1 + TOLERANCE), "the noise is not enough for epsilon")
+            require(mu <= stated * (1 + TOLERANCE), "the noise is too small for epsilon")
             mu, epsilon = stated, c.epsilon_target
         else:
             epsilon = float(epsilon_from_mu(mu, c.delta - slack))
@@ -292,7 +299,7 @@ class Theorem:
 
 
 def _terms(c: Certificate) -> dict[str, Any]:
-    """What a bound by concentration rests on besides, for other losses than ridge."""
+    """Further assumptions of a bound by concentration, for losses other than ridge."""
     names = {"loss", "auxiliary_runs", "delta_tails", "delta_means"}
     return {name: c.accountant[name] for name in names & set(c.accountant)}
 

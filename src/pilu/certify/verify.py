@@ -14,24 +14,24 @@ __all__ = ["verify"]
 
 
 def verify(certificate: Certificate) -> dict[str, bool]:
-    """Check that a certificate agrees with itself.
+    """Check that a certificate is consistent, and recompute its numbers from its evidence.
 
     Returns
     -------
     checks : dict of str to bool
-        What was found true, and what could not be checked (``False``): without evidence epsilon
-        is not recomputed, and neither evidence nor utility is ever compared with the data here.
-        Who issued the certificate is not known here either: anybody can write one that agrees
-        with itself. `model.verify`, a store's log or a signature tell.
+        ``True`` for what holds, ``False`` for what was not checked. Without evidence, epsilon is
+        not recomputed. Evidence and utility are not compared with the data. The issuer is not
+        checked: anyone can write a consistent certificate. `model.verify`, a store's log or a
+        signature establish who issued it.
 
     Raises
     ------
     CertificateMismatch
-        Where a number disagrees; the message names it.
+        If a number is wrong; the message names it.
     """
     require(isinstance(certificate, Certificate), "certificate must be a pilu.Certificate")
     try:
-        certificate = Certificate.from_json(certificate.to_json())  # every field of its type
+        certificate = Certificate.from_json(certificate.to_json())  # checks the types of all fields
         _check_fields(certificate)
         _check_binding(certificate)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -70,22 +70,22 @@ def verify(certificate: Certificate) -> dict[str, bool]:
 
 
 def _check_binding(c: Certificate) -> None:
-    """The evidence is the one that was hashed, and says to which numbers it belongs."""
+    """Check the evidence's hash, and that it is bound to the other fields."""
     if c.evidence is None:
         return
     require(
         sha256_of(c.evidence) == c.evidence_sha256,
-        "the evidence does not have the hash that the certificate names",
+        "the evidence does not have the hash stated in the certificate",
     )
     if c.schema == UNBOUND_SCHEMA:
         return
     require(
         c.evidence["fields_sha256"] == c.fields_sha256,
-        "the evidence belongs to other numbers than those of the certificate",
+        "the evidence belongs to other numbers than the certificate's",
     )
     require(
         ("nonce" in c.evidence) == (c.scope.get("private") is True),
-        "the evidence is not that of noise drawn as the scope says",
+        "the evidence does not match the scope's statement about private noise",
     )
 
 
@@ -98,18 +98,15 @@ def _check_fields(c: Certificate) -> None:
     require(len(c.schedule) > 0, "the schedule is empty")
     require(
         all(steps >= 1 and noise >= 0 for steps, noise in c.schedule) and c.schedule[0][1] > 0,
-        "the schedule has a segment without steps, a negative noise, or no learning noise",
+        "the schedule has a segment without steps, negative noise, or no learning noise",
     )
     require(len(set(c.rows)) == len(c.rows), "a row is listed twice")
-    require(all(type(row) is int and row >= 0 for row in c.rows), "a row is no position")
+    require(all(type(row) is int and row >= 0 for row in c.rows), "a row is not a position")
     require(
         c.batch_size is None or (type(c.batch_size) is int and c.batch_size >= 1),
         "batch_size is neither None nor a positive integer",
     )
-    require(
-        _scope_agrees(c),
-        "the scope does not say what the numbers say",
-    )
+    require(_scope_agrees(c), "the scope contradicts the numbers")
     if c.method == "redraw":
         _check_redraw(c)
     else:
@@ -125,11 +122,11 @@ def _check_fields(c: Certificate) -> None:
         facts = set(FACTS_OF_BATCHES) if c.batch_size is not None else set()
         require(
             set(FACTS_OF_BATCHES) & set(c.checks) == facts,
-            "the checks do not belong to a run with this batch_size",
+            "the checks do not match batch_size",
         )
         require(
             len(c.schedule) == 2 + len(c.conditional_on),
-            "the schedule does not have one segment for learning and one for every request",
+            "the schedule must have one segment for learning and one for every request",
         )
 
 
@@ -147,7 +144,7 @@ def _scope_agrees(c: Certificate) -> bool:
             both_directions=c.accountant.get("direction") == "both",
         )
     stated = dict(c.scope)
-    if c.schema == UNBOUND_SCHEMA:  # it had sentences, which decide nothing
+    if c.schema == UNBOUND_SCHEMA:  # it also contained sentences, which are not checked
         stated = {name: stated[name] for name in stated if name not in ("words", "reference")}
     return sha256_of(expected) == sha256_of(stated)
 
@@ -159,7 +156,7 @@ def _accountant(c: Certificate) -> Accountant:
 
 
 def _recomputed(c: Certificate) -> tuple[float, Spent]:
-    """Epsilon and the running total."""
+    """Epsilon and the running total, from the evidence."""
     if c.method == "redraw":
         return 0.0, Spent()
     epsilon, curve = _accountant(c).recompute(c)
@@ -168,7 +165,9 @@ def _recomputed(c: Certificate) -> tuple[float, Spent]:
 
 def _prior(c: Certificate) -> Spent:
     prior = Spent.from_record((c.evidence or {})["prior"])
-    require((prior == Spent()) == (not c.conditional_on), "the prior total is not as stated")
+    require(
+        (prior == Spent()) == (not c.conditional_on), "the prior total contradicts conditional_on"
+    )
     return prior
 
 
@@ -180,5 +179,5 @@ def _check_redraw(c: Certificate) -> None:
         and c.accountant.get("name") == "redraw"
         and not c.conditional_on
         and len(c.schedule) == 1,
-        "a redraw has epsilon and delta 0, one segment, and depends on no earlier request",
+        "a redraw must have epsilon = delta = 0, one segment and no earlier request",
     )

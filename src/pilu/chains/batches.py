@@ -1,8 +1,8 @@
-"""Rows in contiguous batches of a fixed order, each of which has its turn: what problems share.
+"""Rows in contiguous batches of a fixed order, visited cyclically: the base of batched problems.
 
-Batch t holds the fit-time positions from t b on, b of them. Forgetting leaves rows out of their
-batch and never moves the others; a batch that has none left keeps its turn. A single batch of all
-rows is the full batch.
+Batch t holds the b fit-time positions from t b on. Forgetting removes rows from their batch and
+never moves the others. An empty batch still takes its step. A single batch of all rows is the full
+batch.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """The rows that are left of a batch: features as they lie in the caller's array, targets."""
+    """The remaining rows of a batch: features without the column of ones, and targets."""
 
     features: Array
     targets: Array
@@ -45,7 +45,7 @@ class Batch:
         return product
 
     def squared_norms(self) -> Array:
-        """|x|^2 of every row, ones included."""
+        """|x|^2 of every row, the column of ones included."""
         return np.asarray(np.einsum("ij,ij->i", self.features, self.features)) + float(
             self.fit_intercept
         )
@@ -75,9 +75,10 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class BatchedObjective:
-    """Immutable; forgetting rows gives a new problem.
+    """A batched problem. It is immutable: forgetting rows returns a new one.
 
-    `largest` bounds the curvature of every batch's objective, alpha included, now and later.
+    `largest` bounds the curvature of every batch's objective, alpha included. The bound still holds
+    when rows are forgotten.
     """
 
     source: RowSource
@@ -86,14 +87,14 @@ class BatchedObjective:
     n_outputs: int
     largest: float
 
-    keeps_law: ClassVar[bool] = True  # every request needs its pass over all steps
+    keeps_law: ClassVar[bool] = True  # every request needs its one pass over all steps
     reads_rows: ClassVar[bool] = True
     statistics: ClassVar[None] = None  # every step reads its rows
     statistics_error: ClassVar[float] = 0.0
 
     @property
     def n_batches(self) -> int:
-        """M."""
+        """Number of batches, M."""
         return -(-self.source.n_rows // self.batch_size)
 
     @property
@@ -103,38 +104,38 @@ class BatchedObjective:
 
     @property
     def batch_sizes(self) -> NDArray[np.intp]:
-        """How many rows are left of each batch."""
+        """Number of remaining rows in each batch."""
         starts = np.arange(0, self.source.n_rows, self.batch_size)
         return np.asarray(np.add.reduceat(self.source.live.astype(np.intp), starts))
 
     def batch_of(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        """In which batch each row is."""
+        """The batch of each row."""
         return np.asarray(rows // self.batch_size)
 
     def positions(self, t: int) -> NDArray[np.intp]:
-        """The fit-time positions of the rows that are left of batch t."""
+        """Fit-time positions of the remaining rows of batch t."""
         first = t * self.batch_size
         return first + np.flatnonzero(self.source.live[first : first + self.batch_size])
 
-    def batches_met(self, steps: range) -> list[int]:
-        """Which batches have a turn at some steps."""
+    def visited_batches(self, steps: range) -> list[int]:
+        """The batches visited by some steps."""
         return sorted({k % self.n_batches for k in steps[: self.n_batches]})
 
     def visits(self, t: int, n_steps: int) -> NDArray[np.intp]:
-        """The steps, of the first `n_steps`, at which batch t has its turn."""
+        """Those of the first `n_steps` steps that visit batch t."""
         return np.arange(t, n_steps, self.n_batches)
 
     def n_visits(self, rows: NDArray[np.intp], n_steps: int) -> int:
-        """Turns of all the rows' batches in the first `n_steps`, counted for each row."""
+        """Visits of the rows' batches in the first `n_steps` steps, summed over the rows."""
         return int(np.sum(-((self.batch_of(rows) - n_steps) // self.n_batches)))
 
     def batch(self, rows: NDArray[np.intp]) -> Batch:
-        """Rows by their positions, not checked against their digests."""
+        """The rows at some positions, not checked against their digests."""
         features, targets = self.source.raw(rows, check=False)
         return Batch(features, targets, self.source.fit_intercept)
 
     def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> Self:
-        """The problem without `rows`; their values are not needed."""
+        """The problem without `rows`; their values x and y are not used."""
         return replace(self, source=self.source.without(rows))
 
     def reading(self, source: RowSource) -> Self:
@@ -142,18 +143,18 @@ class BatchedObjective:
         return replace(self, source=source)
 
     def consolidate(self) -> None:
-        """Nothing is held of forgotten rows."""
+        """Do nothing: no values of forgotten rows are held."""
 
     def for_steps(self, step_size: float) -> Self:
-        """The same: its constants depend on the rows only."""
+        """The same problem: its constants depend on the rows only."""
         return self
 
     def is_consistent(self, tolerance: float) -> None:
-        """There is nothing to compare."""
+        """None: there are no statistics to compare with an eigenbasis."""
         return None
 
     def recollected(self, read: object = None) -> Self:
-        """The same: there are no statistics."""
+        """The same problem: there are no statistics to collect."""
         return self
 
     @property
@@ -164,11 +165,11 @@ class BatchedObjective:
     def batch_facts(
         self, rows: NDArray[np.intp], n_steps: int, n_unlearn_steps: int
     ) -> dict[str, bool]:
-        """What a certificate says of the rows' mini-batches; nothing for a full batch."""
+        """Facts about the rows' mini-batches for a certificate; empty for a full batch."""
         if self.minibatch_size is None:
             return {}
         batches, learned = self.batch_of(rows), n_steps - n_unlearn_steps
-        wait = (batches - learned) % self.n_batches  # unlearning steps before each batch's turn
+        wait = (batches - learned) % self.n_batches  # unlearning steps before each batch is visited
         return {
             "batches_visited": bool(np.any(batches < learned)),
             "batches_revisited": bool(np.all(wait < n_unlearn_steps)),
@@ -176,7 +177,7 @@ class BatchedObjective:
         }
 
     def timing_sample(self, n_steps: int) -> tuple[int, float]:
-        """One cycle is timed for all of them."""
+        """One cycle of steps is timed; there is no eigenbasis."""
         return min(n_steps, self.n_batches), 0.0
 
     def describe_loss(self) -> dict[str, Any]:
@@ -184,11 +185,11 @@ class BatchedObjective:
         return {"name": "squared"}
 
     def record(self) -> dict[str, Any]:
-        """What a store keeps; it takes full batches only."""
+        """What a store keeps as plain numbers; a store takes full batches only."""
         if self.minibatch_size is not None:
             raise WrongInput("batch_size must be None for a store, got mini-batches.")
         return {}
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """None: the rows are not kept."""
+        """No arrays: rows are not stored."""
         return iter(())

@@ -1,4 +1,4 @@
-"""How much closer a step brings two runs."""
+"""The contraction factor of a Langevin step."""
 
 __all__ = ["ROUNDING", "contraction_between"]
 

@@ -29,10 +29,10 @@ class GaussianSource(Protocol):
 
 
 class SystemGaussian:
-    """Standard normals from `os.urandom` by the inverse CDF: no state, so safe across forks.
+    """Standard normals from `os.urandom` by the inverse CDF. There is no state to share in a fork.
 
-    One bit gives the sign and 63 bits the lower tail, whose small values keep full relative
-    precision: the draws reach beyond nine standard deviations.
+    One bit is the sign and 63 bits are the lower tail. Small tail probabilities keep full relative
+    precision, so draws reach beyond nine standard deviations.
     """
 
     private = True
@@ -48,7 +48,7 @@ class SystemGaussian:
 
 
 class SeededGaussian:
-    """Reproducible standard normals; `stream` keeps the requests of one model apart."""
+    """Reproducible standard normals; each request of a model has its own `stream`."""
 
     private = False
 
@@ -61,7 +61,7 @@ class SeededGaussian:
 
 
 class SimulatedGaussian:
-    """Standard normals for simulations that nothing private rests on."""
+    """Fast standard normals for simulations, not for privacy."""
 
     private = False
 

@@ -15,22 +15,22 @@ __all__ = ["ReadShare", "Statistics", "sum_error"]
 
 Array = NDArray[np.float64]
 
-# read(share, shares) yields every shares-th block of rows, from the share-th on.
+# read(share, shares) yields every shares-th block of rows, starting with block `share`.
 _Block = tuple[Array, Array]
 ReadShare = Callable[[int, int], Iterable[_Block]]
 
-_FEW_COLUMNS = 128  # and as many rows together
-_MANY_COLUMNS = 512  # past it a second look at the sums would cost too much
-_ROWS_OF_BLAS = 512  # that it sums up before it adds them to others, at most (measured)
-_WORTH_THREADS = 32 * 2**20  # bytes of rows
+_FEW_COLUMNS = 128  # up to it, products are formed of as many rows at a time
+_MANY_COLUMNS = 512  # past it, compensated sums would cost too much
+_ROWS_OF_BLAS = 512  # most rows that BLAS sums before it adds to the total (measured)
+_WORTH_THREADS = 32 * 2**20  # bytes of rows: below it, one thread is as fast
 _MOST_THREADS = 4
-_MOST_COLUMNS = 4096  # past it, X'X once for every thread is too much memory
-_ROUNDING = 1e-15  # of each subtraction, and of what collecting has besides its sums
+_MOST_COLUMNS = 4096  # past it, a copy of X'X for every thread takes too much memory
+_ROUNDING = 1e-15  # relative error of a subtraction, and of collecting apart from its sums
 
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """X'X, X'Y and what is known of their rounding error (relative to their norms)."""
+    """X'X, X'Y and a bound on their rounding error, relative to their norms."""
 
     gram: Array
     cross: Array
@@ -41,10 +41,10 @@ class Statistics:
     def collect(
         cls, read: ReadShare, n: int, p: int, d: int, *, fit_intercept: bool
     ) -> "Statistics":
-        """Accumulate n rows of p columns, the last of them ones where there is an intercept.
+        """Accumulate n rows of p columns; with an intercept, the last column is ones.
 
-        Each thread reads its share of the blocks and has BLAS to itself. Digests of one block are
-        then made while the product of another is computed, and no thread waits for another.
+        Each thread reads its share of the blocks and uses its share of the BLAS threads. One thread
+        can then compute digests while another computes products.
         """
         if n * p * 8 < _WORTH_THREADS or p > _MOST_COLUMNS:
             return cls.of_rows(read(0, 1), p, d, fit_intercept=fit_intercept)
@@ -73,7 +73,7 @@ class Statistics:
     def of_rows(
         cls, blocks: Iterable[tuple[Array, Array]], p: int, d: int, *, fit_intercept: bool
     ) -> "Statistics":
-        """The same by one thread."""
+        """As `collect`, on one thread."""
         gram, cross, energy, n = _sums(blocks, p, d, fit_intercept)
         return cls(gram, cross, energy, _collecting_error(n, p))
 
@@ -87,14 +87,14 @@ class Statistics:
         )
 
     def without(self, x: Array, y: Array) -> "Statistics":
-        """Subtract rows. `error` grows by what the subtraction cancels."""
+        """Subtract rows; cancellation makes `error` grow."""
         gram = self.gram - x.T @ x
         cross = self.cross - x.T @ y
         energy = self.target_energy - float(np.sum(y * y))
         return Statistics(gram, cross, energy, self.error_without(x, y))
 
     def error_without(self, x: Array, y: Array) -> float:
-        """`error` once rows are subtracted, at no more cost than reading them."""
+        """`error` after the rows are subtracted, without forming the products."""
         before = float(np.trace(self.gram))
         after, energy = before - float(np.sum(x * x)), self.target_energy - float(np.sum(y * y))
         shrink = max(
@@ -104,7 +104,7 @@ class Statistics:
 
 
 class _StopOnError:
-    """One thread's error, or Ctrl-C, ends the work of all at their next block."""
+    """Stops all threads at their next block after an error in one of them, or Ctrl-C."""
 
     def __init__(self) -> None:
         self._stopped = threading.Event()
@@ -123,10 +123,10 @@ class _StopOnError:
 def _sums(
     blocks: Iterable[tuple[Array, Array]], p: int, d: int, fit_intercept: bool
 ) -> tuple[Array, Array, float, int]:
-    """X'X, X'Y, the sum of squared targets, and how many rows there were.
+    """X'X, X'Y, the sum of squared targets and the number of rows.
 
-    Rows that are alike round alike, and their errors add up. So sums of few rows are formed by
-    BLAS and added up with compensation. Of many columns BLAS takes few rows at a time by itself.
+    Equal rows round equally, so their errors add up. BLAS therefore sums few rows at a time, and
+    these sums are added with compensation. For many columns BLAS itself takes few rows at a time.
     """
     gram, cross, energy, n = _Sum((p, p)), _Sum((p, d)), 0.0, 0
     width, few = p - bool(fit_intercept), _rows_together(p)
@@ -153,13 +153,13 @@ def _parts(x: Array, y: Array, rows: int | None) -> Iterator[_Block]:
 
 
 class _Sum:
-    """A running sum of matrices; compensated, it is as good as one rounding (Kahan)."""
+    """A running sum of matrices, with or without Kahan's compensation."""
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self.total, self._lost = np.zeros(shape), np.zeros((1, 1))
 
     def add(self, part: Array, *, compensated: bool) -> None:
-        """Add a matrix, which may be changed."""
+        """Add a matrix, which is overwritten if compensated."""
         if not compensated:
             self.total += part
             return
@@ -171,22 +171,22 @@ class _Sum:
 
 
 def _rows_together(p: int) -> int | None:
-    """Rows whose products are left to BLAS to sum up; None for all that come at once."""
+    """Rows that BLAS sums at a time; None for whole blocks."""
     if p <= _FEW_COLUMNS:
         return _FEW_COLUMNS
     return None if p > _MANY_COLUMNS else 4 * _ROWS_OF_BLAS
 
 
 def _collecting_error(n: int, p: int) -> float:
-    """Relative to the norms: in proportion to the rows that are summed without compensation."""
+    """Error relative to the norms; it grows with the rows summed without compensation."""
     rows = min(_rows_together(p) or n, n)
     return _ROUNDING + (2.0**-53 * rows if p <= _FEW_COLUMNS else sum_error(rows))
 
 
 def sum_error(n: int) -> float:
-    """Relative error of a product of n rows by BLAS, in which errors of equal rows add up.
+    """Relative error of a BLAS product over n rows, in the worst case of equal rows.
 
-    BLAS takes some hundred rows at a time, and adds up what they come to.
+    BLAS sums a few hundred rows at a time and then adds these partial sums.
     """
     return 2.0**-53 * min(n, _ROWS_OF_BLAS + n // 256)
 

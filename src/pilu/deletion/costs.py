@@ -9,7 +9,7 @@ from joblib import parallel_config
 from numpy.typing import NDArray
 
 from pilu._checks import check_integer
-from pilu._processes import packed
+from pilu._processes import pack
 from pilu._progress import progress_bar
 from pilu.certify.coarse import coarse_accountant
 from pilu.data.names import hash_of
@@ -69,7 +69,7 @@ def price_everybody(
         )
 
     def blocks() -> Iterator[tuple[Request, NDArray[np.intp]]]:
-        for groups, _ in packed(sizes, rows_in_a_batch(source.n_columns)):
+        for groups, _ in pack(sizes, rows_in_a_batch(source.n_columns)):
             rows = np.concatenate([rows for _, rows in subjects[groups]])
             yield Request.read(source, rows), sizes[groups]
 

@@ -1,4 +1,4 @@
-"""The scikit-learn face that all Langevin estimators share."""
+"""The scikit-learn interface of all Langevin estimators."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,10 +49,11 @@ Array = NDArray[np.float64]
 
 
 class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
-    """Learning by Langevin dynamics; `LangevinRidge` says what the parameters mean.
+    """Base class of estimators that learn by Langevin dynamics.
 
-    A subclass supplies the problem to learn and how targets become numbers. What fitting and
-    forgetting produce is one frozen object, `fitted_`, which each call replaces as a whole.
+    `LangevinRidge` documents the parameters. A subclass supplies the problem and the encoding of
+    targets. The result of fitting and forgetting is one frozen object, `fitted_`, which each call
+    replaces as a whole.
     """
 
     alpha: float
@@ -63,31 +64,31 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     fit_intercept: bool
     random_state: int | None
 
-    learns_from_sums: ClassVar[bool] = False  # whether one pass over the rows is enough
+    learns_from_sums: ClassVar[bool] = False  # whether one pass over the rows suffices
 
     fitted_: Fitted
-    targets_: NumericTargets | ClassTargets  # how y becomes numbers
+    targets_: NumericTargets | ClassTargets  # the encoding of y
     n_features_in_: int
 
     # What a subclass supplies
 
     @abstractmethod
     def make_problem(self, source: RowSource, n_outputs: int) -> Problem:
-        """The problem of rows that are seen for the first time."""
+        """The problem of new rows."""
 
     @abstractmethod
     def restore_problem(
         self, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], source: RowSource
     ) -> Problem:
-        """The problem that a store kept as `Problem.record` and `Problem.arrays`."""
+        """The problem that a store saved as `Problem.record` and `Problem.arrays`."""
 
     @abstractmethod
     def read_rows(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
-        """X and y of a fitted model as numbers; forgotten rows may hold anything."""
+        """X and y of a fitted model as numbers; forgotten rows are not checked."""
 
     @abstractmethod
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
-        """X, left in its dtype, and y as float64, n x d; sets `targets_`."""
+        """X in its own dtype and y as float64, n x d; sets `targets_`."""
 
     def check_parameters(self) -> None:
         """Refuse parameters that are out of range."""
@@ -109,17 +110,17 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Referred to, not copied; leave it unchanged while the model is in use. For ridge, X
-            and y may be dask arrays or dataframes (``pilu[dask]``, docs/sizes.md).
+            Not copied: do not change it while the model is in use. For ridge, X and y may be dask
+            arrays or dataframes (``pilu[dask]``, docs/sizes.md).
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets, or labels for a classifier.
         sample_ids : sequence of unique hashables, optional
-            Names for `unlearn(ids=...)`; a unique pandas index is used by default.
+            Row names for `unlearn(ids=...)`. Default: the pandas index, if it is unique.
         subjects : sequence of hashables, optional
-            The person whom each row belongs to, for `unlearn(subject=...)`.
+            The person to whom each row belongs, for `unlearn(subject=...)`.
         coef_init : array, optional
-            Start of the chain, in the shape of `coef_`, the intercept last if it is included.
-            It must not depend on the data. Default: zeros.
+            Start of the chain, in the shape of `coef_`, optionally with the intercept last. It must
+            not depend on the data. Default: zeros.
         """
         with unchanged_on_error(self):
             self._fit(X, y, sample_ids, subjects, coef_init)
@@ -158,19 +159,19 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def adopt(
         self, fitted: Fitted, targets: NumericTargets | ClassTargets, n_features: int
     ) -> Self:
-        """Take over a state that was learned elsewhere, e.g. from a store."""
+        """Use a state that was learned elsewhere, e.g. one from a store."""
         self.n_features_in_, self.targets_, self.fitted_ = n_features, targets, fitted
         return self
 
     def attach(self, X: Any, y: Any) -> Self:
-        """Give a loaded model its training rows back.
+        """Attach training rows to a loaded model.
 
         Parameters
         ----------
         X, y : array-like
-            All rows of the fit in their order (forgotten ones may hold anything), or only those
-            that are not forgotten. Dask collections must have the index of the fit, if its rows
-            are known by it.
+            All rows of the fit in their order, or only those that are not forgotten. Values of
+            forgotten rows are ignored. Dask collections must have the index of the fit if it names
+            the rows.
 
         Returns
         -------
@@ -197,7 +198,7 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         validation: tuple[Any, Any] | None = None,
         n_jobs: int = -1,
     ) -> Quote:
-        """What forgetting would cost; nothing is changed.
+        """The noise and epsilon of requests; the model is not changed.
 
         After an earlier request the epsilon is conditional on it, as in its certificate.
 
@@ -205,26 +206,26 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ----------
         requests : iterable of requests, optional
             A request is a row number or a sequence of row numbers (a group). None quotes every
-            remaining row by itself.
+            remaining row separately.
         epsilon : float in [1e-9, 1e4]
         delta : float in (0, 1), optional
-            None is 1/n, n the number of rows at fit.
+            Default: 1/n for n rows at fit.
         n_unlearn_steps : int >= 1
         accountant : str or accountant object
             "exact" or "theorem"; "auto" is "exact" for ridge and "theorem" for other losses.
         validation : pair (X, y), optional
-            Data to predict the score on, before and after each request and by a redraw, into
-            `Quote.utility`. It takes 1 to 20 ms a request, and one deletion that is thrown away
-            to time it. After an earlier request the prediction is that of a run which never saw
-            the forgotten rows.
+            Data for `Quote.utility`: the predicted score before and after each request and after a
+            redraw. It takes 1 to 20 ms per request, plus one discarded deletion to measure its
+            time. After an earlier request the prediction is for a run that never saw the forgotten
+            rows.
         n_jobs : int
-            Processes for many rows under the exact accountant, -1 for one on each core.
+            Processes for many rows with the exact accountant; -1 uses every core.
 
         Returns
         -------
         quote : Quote
-            For all rows of a model that was fitted on dask collections: a dask dataframe with the
-            index of the fit and the columns noise, epsilon and delta, not computed yet.
+            For all rows of a model fitted on dask collections: a lazy dask dataframe with the index
+            of the fit and the columns noise, epsilon and delta.
         """
         check_is_fitted(self)
         fitted, n_jobs = self.fitted_, read_n_jobs(n_jobs)
@@ -236,10 +237,12 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if partitioned is None:
             return quote_all(fitted, terms, n_jobs, held_out)
         if held_out is not None:
-            raise WrongInput("validation must be None for a quote of all rows of dask.")
+            raise WrongInput(
+                "validation must be None for a quote of all rows of a dask collection."
+            )
         whole = terms._replace(law=fitted.law)
         frame: Quote = lazy_quote(partitioned, fitted.source, whole)
-        return frame  # with the columns of a quote
+        return frame  # a dask dataframe with the columns of a quote
 
     def certified_epsilon(
         self,
@@ -265,7 +268,7 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_is_fitted(self)
         fitted, noise = self.fitted_, check_real("noise", noise, least=0.0, most=LARGEST_NUMBER)
-        # The target's epsilon need not be met.
+        # The target's epsilon, 1.0, is not used as a limit.
         accountant, law, target = set_terms(fitted, accountant, 1.0, delta, n_unlearn_steps)
         request = Request.read(fitted.source, live_rows(fitted.source.live, rows))
         return accountant.spend(law, request, noise, target).epsilon
@@ -293,20 +296,20 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         rows : int or sequence of int, optional
             Fit-time positions; a sequence is one group, forgotten together.
         ids, subject : optional
-            The same by the `sample_ids` or `subjects` given to `fit`. Exactly one of the three is
-            given; a redraw may do without, and then forgets nothing new.
+            The same by the `sample_ids` or `subjects` given to `fit`. Pass exactly one of `rows`,
+            `ids` and `subject`. A redraw may omit all three, and then forgets no further rows.
         epsilon, delta, n_unlearn_steps, accountant
-            As in `quote`; a redraw has no use for them.
+            As in `quote`; a redraw ignores them.
         method : {"langevin", "redraw"}
-            "langevin" takes noisy steps on the remaining rows. "redraw" draws the parameters
-            from the law of learning without the rows: epsilon = 0, and the total is reset.
+            "langevin" takes noisy steps on the remaining rows. "redraw" draws the parameters anew
+            from the law of learning without the rows: epsilon is 0, and the total is reset.
         validation : pair (X, y), optional
-            As in `quote`; the prediction goes into `Certificate.utility`, with the seconds that
-            the request took.
+            As in `quote`. The prediction is recorded in `Certificate.utility`, with the seconds
+            that the request took.
         keep_empty_classes : bool, default=False
             For classifiers: whether a class may lose its last row. Its name then stays in
-            `classes_`, with a column of coefficients that tends to zero; the name itself is not
-            covered by the certificate.
+            `classes_`, with coefficients that tend to zero. The certificate does not cover the
+            name.
 
         Returns
         -------
@@ -329,21 +332,20 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             after, certificate = redraw(fitted, positions, *given)
         else:
             after, certificate = forget(fitted, positions, terms, *given)
-        self.fitted_ = after  # the one assignment: an interrupt before it changes nothing
+        self.fitted_ = after  # a single assignment: an interrupt before it changes nothing
         return certificate
 
     def verify(self, certificate: Certificate) -> dict[str, bool]:
-        """Check a certificate by itself and against the parameters that the model holds now."""
+        """Check a certificate on its own and against the model's current parameters."""
         check_is_fitted(self)
         return verify_issued(self.fitted_, certificate)
 
     def consolidate(self) -> Self:
-        """Bring statistics and eigenbasis up to date, so that nothing of forgotten rows is held.
+        """Update statistics and eigenbasis, so that no values of forgotten rows stay in memory.
 
-        The last few forgotten rows stay in memory as a correction, because a new eigenbasis for
-        every request would be slow. Pickling, deep copies, a redraw and a quote of all rows do
-        this by themselves. Processes that helped with a quote keep its law, without rows, for up
-        to a minute.
+        The last few forgotten rows are kept as a correction, because a new eigenbasis for every
+        request would be slow. Pickling, deep copies, a redraw and a quote of all rows consolidate
+        automatically. Worker processes of a quote keep its law, without rows, for up to a minute.
 
         Returns
         -------
@@ -353,14 +355,14 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.fitted_.chain.problem.consolidate()
         return self
 
-    # What a fitted model shows
+    # Fitted attributes
 
     def __sklearn_is_fitted__(self) -> bool:
         return "fitted_" in self.__dict__
 
     @property
     def step_size_(self) -> float:
-        """The step size in use, 1/L of the fit by default."""
+        """The step size in use; by default 1/L of the fit."""
         check_is_fitted(self)
         return self.fitted_.chain.step_size
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.accounting.composition import Spent
-from pilu.certify.accountant import Accountant, Law
+from pilu.certify.accountant import Law
 from pilu.chains.chain import Chain
 from pilu.chains.problem import Problem
 from pilu.data.rows import RowSource
@@ -19,15 +19,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """All that fitting and forgetting produce. It is replaced as a whole: no call leaves a half."""
+    """The result of fitting and forgetting, always replaced as a whole."""
 
     chain: Chain
     book: RowBook
     spent: Spent = field(default_factory=Spent)
     certificates: tuple[str, ...] = ()  # hashes of those issued since the last redraw
     n_requests: int = 0
-    latest: str | None = None  # hash of the last certificate, of a redraw too
-    class_counts: Array | None = None  # rows of each class that are left
+    latest: str | None = None  # hash of the last certificate, including redraws
+    class_counts: Array | None = None  # remaining rows of each class
 
     @property
     def source(self) -> RowSource:
@@ -47,13 +47,9 @@ class Fitted:
 
     @property
     def law(self) -> Law:
-        """The law of the run without any forgotten row; for a full batch, in an eigenbasis."""
+        """The law of the run without any forgotten row, without a low-rank correction."""
         return self.chain.law()
 
-    def law_for(self, accountant: Accountant) -> Law:
-        """The same, in the cheapest form that the accountant takes."""
-        return self.chain.law(corrected=getattr(accountant, "takes_corrections", False))
-
     def reading(self, problem: Problem) -> "Fitted":
-        """The same with another form of its problem, e.g. with rows attached."""
+        """The same state with another form of its problem, e.g. with rows attached."""
         return replace(self, chain=replace(self.chain, problem=problem))

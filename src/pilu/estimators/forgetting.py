@@ -1,4 +1,4 @@
-"""Forgetting rows: from one fitted state to the next, with a certificate."""
+"""Forgetting rows: a fitted state to the next one and a certificate."""
 
 import time
 from dataclasses import replace
@@ -34,7 +34,7 @@ def forget(
     keep_empty_classes: bool,
     validation: Validation | None,
 ) -> tuple[Fitted, Certificate]:
-    """Langevin steps on the problem without the rows."""
+    """Forget rows by Langevin steps on the problem without them."""
     started, chain, (accountant, law, target) = time.perf_counter(), fitted.chain, terms
     request = Request.read(fitted.source, rows)
     counts = _counts_left(fitted, targets, request, keep_empty_classes=keep_empty_classes)
@@ -83,10 +83,10 @@ def redraw(
     keep_empty_classes: bool,
     validation: Validation | None,
 ) -> tuple[Fitted, Certificate]:
-    """Learning again without the rows, if there are any; the running total starts anew."""
+    """Learn again without the rows, which may be none; the running total is reset."""
     started, problem = time.perf_counter(), fitted.chain.problem
     request, counts = None, fitted.class_counts
-    if len(rows) or validation is not None:  # a redraw by itself needs no row at hand
+    if len(rows) or validation is not None:  # otherwise no row has to be read
         request = Request.read(fitted.source, rows)
     if request is not None and len(rows):
         counts = _counts_left(fitted, targets, request, keep_empty_classes=keep_empty_classes)
@@ -108,17 +108,17 @@ def redraw(
 
 
 def verify_issued(fitted: Fitted, certificate: Certificate) -> dict[str, bool]:
-    """Check a certificate by itself, and that this state issued it for its parameters."""
+    """Check a certificate on its own, and that this state issued it."""
     checks, theta, key = verify(certificate), fitted.chain.theta, fitted.source.key
     if not names_parameters(certificate.parameters_sha256, theta, key):
         raise CertificateMismatch(
-            "the model's parameters are not those of the certificate. It was issued for "
-            "another model, or the model has changed since."
+            "the model's parameters are not those of the certificate. It was issued for another "
+            "model, or the model has changed since."
         )
     if fitted.latest != certificate.sha256:
         raise CertificateMismatch(
-            "the certificate names the model's parameters, but the model did not issue it: it "
-            "was altered or made up."
+            "the certificate names the model's parameters, but the model did not issue it. It was "
+            "altered or forged."
         )
     return {**checks, "parameters_checked": True, "issuer_checked": True}
 
@@ -126,7 +126,7 @@ def verify_issued(fitted: Fitted, certificate: Certificate) -> dict[str, bool]:
 def _counts_left(
     fitted: Fitted, targets: Targets, request: Request, *, keep_empty_classes: bool
 ) -> Array | None:
-    """Rows of each class once the request is done; a class may be refused to lose its last one."""
+    """Remaining rows of each class after the request; a class may not lose its last one."""
     if fitted.class_counts is None or isinstance(targets, NumericTargets):
         return None
     requested = targets.members(request.Y).sum(axis=0)

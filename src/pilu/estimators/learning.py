@@ -1,4 +1,4 @@
-"""From parameters and a problem to a fitted state: checks that all estimators share."""
+"""Learning, and the argument checks that all estimators share."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 
 
 class Parameters(Protocol):
-    """What every Langevin estimator is given; `LangevinRidge` says what the parameters mean."""
+    """Parameters of every Langevin estimator, documented in `LangevinRidge`."""
 
     alpha: float
     n_steps: int
@@ -51,15 +51,15 @@ class Parameters(Protocol):
 
 
 def check_parameters(given: Parameters) -> None:
-    """Refuse values that no estimator takes."""
+    """Refuse parameters that no estimator accepts."""
     check_real("alpha", given.alpha, least=0.0, most=LARGEST_SQUARE)
     check_integer("n_steps", given.n_steps, least=1)
     check_real(
         "noise",
         given.noise,
         above=0.0,
-        remedy="Without learning noise the laws with and without a row are point masses, and "
-        "no later noise can hide which of them the model came from.",
+        remedy="Without learning noise the laws with and without a row are point masses, and no "
+        "later noise can hide which one the model came from.",
     )
     check_scale("noise", given.noise)
     if not (isinstance(given.step_size, str) and given.step_size == "auto"):
@@ -67,14 +67,14 @@ def check_parameters(given: Parameters) -> None:
             "step_size",
             given.step_size,
             least=1 / LARGEST_SQUARE,
-            remedy="step_size='auto' takes 1/L.",
+            remedy="Use step_size='auto' for 1/L.",
         )
     if given.batch_size is not None:
         check_integer(
             "batch_size",
             given.batch_size,
             least=1,
-            remedy="batch_size=None takes all rows at every step.",
+            remedy="Use batch_size=None for all rows at every step.",
         )
     check_flag("fit_intercept", given.fit_intercept)
     if given.random_state is not None:
@@ -82,7 +82,7 @@ def check_parameters(given: Parameters) -> None:
             "random_state",
             given.random_state,
             least=0,
-            remedy="None draws private noise from the operating system.",
+            remedy="Use None for private noise from the operating system.",
         )
 
 
@@ -90,30 +90,30 @@ def check_rows(X: NDArray[Any], Y: Array) -> None:
     """Refuse a single row, and numbers whose squares would overflow."""
     if len(X) < 2:
         raise WrongInput(
-            f"X must have at least 2 rows, got n_samples={len(X)}. With one row there is "
-            "nothing left once it is forgotten."
+            f"X must have at least 2 rows, got n_samples={len(X)}. Forgetting a single row would "
+            "leave none."
         )
     for name, values in (("X", X), ("y", Y)):
         check_scale(name, values)
 
 
 def check_batch_size(batch_size: int, n_rows: int) -> None:
-    """Refuse batches of more rows than there are."""
+    """Refuse a batch size above the number of rows."""
     if batch_size > n_rows:
         raise complaint(
             "batch_size",
             f"at most the number of rows, {n_rows}",
             batch_size,
-            "batch_size=None takes all rows at every step.",
+            "Use batch_size=None for all rows at every step.",
         )
 
 
 def resolve_step_size(step_size: float | str, largest: float) -> float:
-    """The step size in use, given the largest curvature L that a step meets."""
+    """The step size in use, given the largest curvature L of any step."""
     if largest <= 0.0:
         raise WrongInput(
-            "alpha must be > 0 where X is all zero, got alpha=0.0: there is no curvature to "
-            "take a step size from."
+            "alpha must be > 0 if X is all zero, got alpha=0.0. Without curvature there is no step "
+            "size."
         )
     if isinstance(step_size, str):
         return 1.0 / largest
@@ -123,13 +123,13 @@ def resolve_step_size(step_size: float | str, largest: float) -> float:
             "step_size",
             f"< 2/L = {2.0 / largest:.6g} for the steps to contract",
             step,
-            "step_size='auto' takes 1/L.",
+            "Use step_size='auto' for 1/L.",
         )
     return step
 
 
 def read_start(coef_init: ArrayLike | None, n_features: int, p: int, d: int) -> Array:
-    """The start of the chain, p x d: zeros, or what the caller gives."""
+    """The start of the chain, p x d; zeros by default."""
     start = np.zeros((p, d))
     if coef_init is None:
         return start
@@ -152,7 +152,7 @@ def learn(
     book: RowBook,
     class_counts: Array | None = None,
 ) -> Fitted:
-    """Algorithm A on a problem."""
+    """Run Algorithm A on a problem."""
     chain = Chain.learn(
         problem.for_steps(step_size),
         step_size=step_size,

@@ -1,4 +1,4 @@
-"""Targets and predictions: numbers for regression, classes for classification."""
+"""Targets and predictions of regressors and classifiers."""
 
 from typing import Any, ClassVar
 
@@ -18,9 +18,9 @@ Array = NDArray[np.float64]
 
 
 class LangevinRegressor(RegressorMixin, LangevinEstimator):  # type: ignore[misc]
-    """One or several numeric targets."""
+    """Base class for one or several numeric targets."""
 
-    _y_is_vector = True  # then coefficients are one row, not a matrix
+    _y_is_vector = True  # then `coef_` is a vector, not a matrix
 
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         X, y = validate_data(self, X, y, dtype="numeric", multi_output=True, y_numeric=True)
@@ -30,7 +30,7 @@ class LangevinRegressor(RegressorMixin, LangevinEstimator):  # type: ignore[misc
         return X, Y
 
     def read_rows(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
-        """X and y of a fitted model as numbers; forgotten rows may hold anything."""
+        """X and y of a fitted model as numbers; forgotten rows are not checked."""
         X = validate_data(self, X, dtype="numeric", reset=False, ensure_all_finite=False)
         Y = check_array(y, ensure_2d=False, dtype=np.float64, ensure_all_finite=False)
         return X, Y.reshape(len(Y), -1)
@@ -47,7 +47,7 @@ class LangevinRegressor(RegressorMixin, LangevinEstimator):  # type: ignore[misc
 
     @property
     def intercept_(self) -> Array | float:
-        """The constant column's coefficient, 0 without one."""
+        """Coefficient of the constant column; 0 without an intercept."""
         intercepts = self._intercepts
         return float(intercepts[0]) if self._single_output else intercepts
 
@@ -63,9 +63,9 @@ class LangevinRegressor(RegressorMixin, LangevinEstimator):  # type: ignore[misc
 
 
 class LangevinClassifier(ClassifierMixin, LangevinEstimator):  # type: ignore[misc]
-    """Classes: a column of scores for each, or one signed column for two of them."""
+    """Base class for classes: one score per class, or one signed score for two classes."""
 
-    signed: ClassVar[bool] = False  # two classes as one column, -1 and +1
+    signed: ClassVar[bool] = False  # whether two classes are encoded as one column of -1 and +1
 
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         X, y = validate_data(self, X, y, dtype="numeric")
@@ -76,14 +76,14 @@ class LangevinClassifier(ClassifierMixin, LangevinEstimator):  # type: ignore[mi
         except TypeError:  # labels that cannot be sorted
             kinds = sorted({type(label).__name__ for label in y})
             raise WrongInput(
-                f"y must hold labels of one type, got {' and '.join(kinds)}. Write all of them as "
-                "text, or as whole numbers."
+                f"y must hold labels of one type, got {' and '.join(kinds)}. Convert all labels to "
+                "strings or to integers."
             ) from None
         self.targets_ = read_classes(classes, signed=self.signed)
         return X, self.targets_.encode(y, strict=False)
 
     def read_rows(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
-        """X and y of a fitted model as numbers; forgotten rows may hold anything."""
+        """X and y of a fitted model as numbers; forgotten rows are not checked."""
         X = validate_data(self, X, dtype="numeric", reset=False, ensure_all_finite=False)
         return X, self.targets_.encode(column_or_1d(y), strict=False)
 
@@ -102,11 +102,11 @@ class LangevinClassifier(ClassifierMixin, LangevinEstimator):  # type: ignore[mi
 
     @property
     def intercept_(self) -> Array:
-        """The constant column's coefficients, zeros without one."""
+        """Coefficients of the constant column; zeros without an intercept."""
         return self._intercepts
 
     def decision_function(self, X: Any) -> Array:
-        """Scores of all classes; for two, one score that is positive for the second."""
+        """Scores of all classes; for two classes, one score that is positive for the second."""
         scores = self._scores(X)
         if len(self.classes_) > 2:
             return scores
@@ -121,10 +121,10 @@ class LangevinClassifier(ClassifierMixin, LangevinEstimator):  # type: ignore[mi
 
 
 def read_classes(classes: NDArray[Any], *, signed: bool) -> ClassTargets:
-    """The encoder of labels, of which there must be two at least."""
+    """The encoder of at least two classes."""
     if len(classes) < 2:
         raise WrongInput(
-            f"y must have at least 2 classes, got n_classes={len(classes)}: one class leaves "
-            "nothing to distinguish."
+            f"y must have at least 2 classes, got n_classes={len(classes)}. A classifier cannot "
+            "learn from one class."
         )
     return ClassTargets(classes, signed)

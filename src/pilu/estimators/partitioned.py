@@ -1,4 +1,4 @@
-"""Learning from dask collections, and quoting their rows as a lazy frame (extra ``pilu[dask]``)."""
+"""Learning from dask collections, and lazy quotes of their rows (extra ``pilu[dask]``)."""
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -35,11 +35,11 @@ Array = NDArray[np.float64]
 Named = dict[str, Any]  # sample_ids and subjects
 
 
-_COUNTED_FIRST = 1024  # columns: products of so many take longer than reading rows twice
+_COUNTED_FIRST = 1024  # columns: from here on, products take longer than counting the rows first
 
 
 class PartitionedProblem(NamedTuple):
-    """What one pass over dask collections gives."""
+    """The result of one pass over dask collections."""
 
     problem: RidgeProblem
     book: RowBook
@@ -50,18 +50,18 @@ class PartitionedProblem(NamedTuple):
 def learned_partitions(
     model: Any, partitions: Partitions, read_targets: Callable[[Partitions], None], named: Named
 ) -> PartitionedProblem:
-    """The ridge problem of dask collections: one pass over the partitions, where they are.
+    """The ridge problem of dask collections, from one pass over the partitions, in place.
 
-    `model` is a ridge estimator whose `targets_` are set by `read_targets`.
+    `model` is a ridge estimator; `read_targets` sets its `targets_`.
     """
     if model.batch_size is not None or model.solver != "spectral":
         raise WrongInput(
-            "batch_size must be None and solver 'spectral' for dask collections, got "
-            f"batch_size={model.batch_size!r} and solver={model.solver!r}: rows are read once, "
-            "where they are."
+            "batch_size must be None and solver must be 'spectral' for dask collections, got "
+            f"batch_size={model.batch_size!r} and solver={model.solver!r}. Their rows are "
+            "read only once."
         )
     key, fit_intercept = secrets.token_bytes(32), bool(model.fit_intercept)
-    validate_data(model, partitions.like, skip_check_array=True)  # names of columns
+    validate_data(model, partitions.like, skip_check_array=True)  # records the column names
     sums = _wants_sums(partitions, fit_intercept=fit_intercept)
     read_targets(partitions)
     d, alpha = model.targets_.n_outputs, float(model.alpha)
@@ -88,7 +88,7 @@ def learned_partitions(
 
 
 def _wants_sums(partitions: Partitions, *, fit_intercept: bool) -> bool:
-    """Whether to learn from p x p sums: there are at least as many rows as columns."""
+    """Whether to learn from p x p sums, i.e. there are at least as many rows as columns."""
     p, n = partitions.n_features + fit_intercept, partitions.n_rows
     if n is None and p >= _COUNTED_FIRST:
         n = int(partitions.rows()[0].sum())
@@ -103,7 +103,7 @@ def attached_partitions(
 ) -> RowSource:
     """The rows of a fitted model, read from dask collections.
 
-    `ids` are positions by the index of the fit, where rows are known by it.
+    `ids` maps the index of the fit to positions, if the index names the rows.
     """
     source = model.fitted_.source
     validate_data(model, partitions.like, reset=False, skip_check_array=True)
@@ -112,8 +112,8 @@ def attached_partitions(
     n, n_given = source.n_rows, int(sizes.sum())
     if n_given not in (n, len(numbers)):
         raise WrongInput(
-            f"X must have all {n} rows of the fit or the {len(numbers)} not forgotten, in "
-            f"their order, got {n_given} rows."
+            f"X must have all {n} rows of the fit or the {len(numbers)} remaining ones, in their "
+            f"order, got {n_given} rows."
         )
     if n_given == n:
         numbers = np.arange(n)
@@ -127,28 +127,28 @@ def attached_partitions(
             if source.live[position] and name != names[position]:
                 raise WrongInput(
                     f"X must have the index of the fit, got {name!r} where it was "
-                    f"{names[position]!r}. Rows are forgotten by it: set_index the one that "
-                    "was fitted."
+                    f"{names[position]!r}. The index names the rows to forget: restore it with "
+                    "set_index."
                 )
-        names = None  # the frame's own are the same, with their type
+        names = None  # the frame has the same names, with their dtype
     rows = PartitionedRows(partitions, sizes, reading, numbers=numbers, names=names)
     attached: RowSource = source.reading(rows)
     return attached
 
 
 def partitioned_rows(source: RowSource) -> PartitionedRows | None:
-    """The partitions that a source reads from, if it does."""
+    """The partitions that a source reads from, if any."""
     return source.rows if isinstance(source.rows, PartitionedRows) else None
 
 
 def lazy_quote(rows: PartitionedRows, source: RowSource, terms: Terms) -> Any:
-    """A dask frame with noise, epsilon and delta of every row that is left, not computed yet.
+    """A lazy dask frame with noise, epsilon and delta of every remaining row.
 
-    Its index is that of the frame that was fitted, or the rows' numbers: what `unlearn` takes.
+    Its index is that of the fitted frame, or the row numbers. `unlearn` accepts both.
     """
     frames = need("dask.dataframe", for_="quotes of dask collections", extra="dask")
     pandas = need("pandas", for_="quotes of dask collections", extra="dask")
-    # One task for all partitions: the law goes to every worker once.
+    # A single task that all partitions share, so that the law is sent to every worker once.
     price = delayed(_Price(terms, source.key, source.fit_intercept, rows.reading))
     names, named = _names(rows, source.live), 0
     parts = []
@@ -180,7 +180,7 @@ class _Price:
 
 
 def _names(rows: PartitionedRows, live: NDArray[np.bool_]) -> Any:
-    """The fit's ids of the rows that are left, where their partitions have none."""
+    """The fit's ids of the remaining rows, if the partitions have no index of their own."""
     if rows.names is None:
         return None
     pandas = need("pandas", for_="quotes of dask collections", extra="dask")
@@ -207,7 +207,7 @@ def _priced(
     ones = np.ones((len(kept), int(price.fit_intercept)))
     request = Request(np.hstack([features, ones]), targets, numbers)
     accountant, law, target = price.terms
-    with parallel_config(n_jobs=1):  # the other cores work on other partitions
+    with parallel_config(n_jobs=1):  # other cores work on other partitions
         noise, epsilon = accountant.calibrate_each(law, [request], target, lambda _: None)
     return _table([noise, epsilon, np.full(len(noise), target.delta)], index)
 

@@ -1,4 +1,4 @@
-"""Plans: given a tolerated loss, the least epsilon, and how many steps to take for it."""
+"""Plans: the least epsilon for a tolerated loss, and the number of steps to take."""
 
 import math
 from collections.abc import Iterable
@@ -21,17 +21,17 @@ __all__ = ["Option", "Plan", "make_plan", "read_steps"]
 Rows = NDArray[np.intp]
 
 _STEPS = (1, 2, 5, 10, 20, 40, 80, 160, 320)
-_GOOD_ENOUGH = 1.05  # epsilon, relative to the least: for it fewer steps are preferred
-_ENOUGH = 1e-3  # an epsilon below which no more noise is added: delta alone covers what is left
-_STEP_DOWN = 1.5  # of the noise, in search of an accuracy that is tolerated
+_GOOD_ENOUGH = 1.05  # epsilon, relative to the least, that is accepted for fewer steps
+_ENOUGH = 1e-3  # no noise is added for a smaller epsilon: delta dominates
+_STEP_DOWN = 1.5  # factor between noise levels in the search for a tolerated accuracy
 
 
 class Option(NamedTuple):
-    """One line of a plan: K, the noise that is tolerated, what it certifies and predicts."""
+    """One line of a plan: K, the tolerated noise, its epsilon and its predicted metric."""
 
     n_unlearn_steps: int
     noise: float
-    epsilon: float  # infinite where the noise certifies nothing
+    epsilon: float  # infinite if the noise certifies nothing
     after: float
 
 
@@ -51,11 +51,11 @@ class Plan:
     noise, n_unlearn_steps : float, int
         The suggestion: the fewest steps whose epsilon is within 5% of the least.
     before, after, redraw : float
-        Predicted metric of the model as it stands, after the plan, and after a redraw.
+        Predicted metric of the current model, after the plan, and after a redraw.
     accountant : dict
         Name and options of the accountant.
     table : tuple of Option
-        All K that can keep within the loss, each with its noise, epsilon and metric.
+        Every K with a tolerated loss, with its noise, epsilon and metric.
     """
 
     rows: tuple[int, ...]
@@ -81,13 +81,13 @@ def make_plan(
     accountant: Accountant,
     steps: tuple[int, ...],
 ) -> Plan:
-    """The least epsilon whose predicted loss is tolerated."""
+    """The plan with the least epsilon whose predicted loss is tolerated."""
     request, law = Request.read(fitted.source, rows), fitted.law
     appraiser = Appraiser(validation, law, steps[-1])
     prospects, redraw = appraiser.prospects(request, steps)
     before, sign = appraiser.before, -1.0 if validation.is_classifier else 1.0
     if not any(p.variance_per_noise.any() for p in prospects):
-        raise complaint("validation", "an X with a row that is not zero", "zeros")
+        raise complaint("validation", "an X with a nonzero row", "zeros")
     targets = [Target.of(law, _ENOUGH, delta, K) for K in steps]
     least = min(target.floor for target in targets)
     noises = [_largest_noise(p, validation, before, tolerated_loss, law, least) for p in prospects]
@@ -95,9 +95,9 @@ def make_plan(
         without_noise = min(sign * (validation.score(p.at(0.0)) - before) for p in prospects)
         raise complaint(
             "tolerated_loss",
-            f"at least {without_noise:.6g}, what forgetting these rows costs without any noise",
+            f"at least {without_noise:.6g}, the loss without any noise",
             tolerated_loss,
-            f"A redraw would bring the {validation.metric} from {before:.6g} to {redraw:.6g}.",
+            f"A redraw would change the {validation.metric} from {before:.6g} to {redraw:.6g}.",
         )
     table = tuple(
         _option(accountant, law, request, prospect, noise, target, validation)
@@ -122,7 +122,7 @@ def make_plan(
 
 
 def read_steps(given: int | Iterable[int] | None) -> tuple[int, ...]:
-    """The K to try, sorted; 1 to 320 by default."""
+    """The values of K to try, sorted; by default from 1 to 320."""
     if given is None:
         return _STEPS
     listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
@@ -139,7 +139,7 @@ def _largest_noise(
     law: Law,
     floor: float,
 ) -> float | None:
-    """The largest noise that loses no more than `loss`; None if none is small enough."""
+    """The largest noise with at most this loss; None if even zero noise loses more."""
     if validation.is_classifier:
         return _largest_noise_for_accuracy(prospect, validation, before, loss, law, floor)
     # The mean squared error is linear in the squared noise.
@@ -157,7 +157,7 @@ def _largest_noise_for_accuracy(
     law: Law,
     floor: float,
 ) -> float | None:
-    # Noise turns some wrong answers right, so accuracy need not fall everywhere: come from above.
+    # Accuracy is not monotone: noise corrects some wrong predictions. So search from above.
     def margin(noise: float) -> float:
         return validation.score(prospect.at(noise)) - (before - loss)
 
@@ -167,7 +167,7 @@ def _largest_noise_for_accuracy(
     most = loss - margin(1e6 * high)
     if loss >= most:
         raise complaint(
-            "tolerated_loss", f"less than {most:.6g}, what noise without end would lose", loss
+            "tolerated_loss", f"less than {most:.6g}, the loss for infinite noise", loss
         )
     while margin(high) >= 0:
         high *= _STEP_DOWN
@@ -176,7 +176,7 @@ def _largest_noise_for_accuracy(
         if low < floor:
             return 0.0 if margin(0.0) >= 0 else None
         high, low = low, low / _STEP_DOWN
-    # brentq may stop on either side of the root; a hair less noise is on the tolerated side.
+    # brentq may stop on either side of the root; slightly less noise is on the tolerated side.
     root = float(brentq(margin, low, high, xtol=1e-13 * high, rtol=1e-12))
     return root if margin(root) >= 0 else max(low, root * (1 - 1e-11))
 
@@ -191,7 +191,7 @@ def _option(
     validation: Validation,
 ) -> Option:
     epsilon = _epsilon(accountant, law, request, noise, target)
-    if epsilon < _ENOUGH:  # less noise will do
+    if epsilon < _ENOUGH:  # less noise suffices
         noise = min(noise, accountant.calibrate(law, request, target).noise)
         epsilon = _ENOUGH
     after = validation.score(prospect.at(noise))
@@ -202,11 +202,11 @@ def _epsilon(
     accountant: Accountant, law: Law, request: Request, noise: float, target: Target
 ) -> float:
     if 0.0 < noise < target.floor:
-        return math.inf  # rounding of the parameters would swallow it
+        return math.inf  # the rounding of the parameters would hide it
     try:
         return accountant.spend(law, request, noise, target._replace(epsilon=1.0)).epsilon
     except ArithmeticError:
-        return math.inf  # too little noise to tell the laws from rounding
+        return math.inf  # too little noise for the precision of the laws
 
 
 def _suggested(table: tuple[Option, ...], loss: float) -> Option:
@@ -214,7 +214,7 @@ def _suggested(table: tuple[Option, ...], loss: float) -> Option:
     if math.isinf(least):
         raise complaint(
             "tolerated_loss",
-            "large enough for noise that certifies something",
+            "large enough for a noise with a finite epsilon",
             loss,
             "Tolerate more, forget fewer rows at once, or redraw.",
         )

@@ -1,4 +1,4 @@
-"""What forgetting would cost, request by request."""
+"""Quotes: the noise and epsilon of each request."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Quote:
-    """Prices of deletion requests; the arrays run parallel to `requests`.
+    """Noise and epsilon of deletion requests; the arrays are in the order of `requests`.
 
     Attributes
     ----------
@@ -30,8 +30,8 @@ class Quote:
     accountant : dict
         Name and options of the accountant.
     utility : Utility or None
-        Predicted score before, after and by a redraw, with seconds, where validation data was
-        given.
+        With validation data: predicted scores before and after each request and after a redraw,
+        and the seconds that these take.
     """
 
     requests: tuple[tuple[int, ...], ...]
@@ -50,7 +50,7 @@ class Quote:
         return len(self.requests)
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame with one line a request (needs the extra ``pilu[pandas]``)."""
+        """A pandas DataFrame with one line per request (needs the extra ``pilu[pandas]``)."""
         pd = need("pandas", for_="Quote.to_frame", extra="pandas")
         columns = {
             "rows": self.requests,

@@ -1,4 +1,4 @@
-"""Quoting: what forgetting would cost, before anything is forgotten."""
+"""Quoting requests before anything is forgotten."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeGuard
@@ -22,7 +22,6 @@ __all__ = [
     "is_many",
     "quote_all",
     "quote_requests",
-    "read_delta",
     "read_n_jobs",
     "set_terms",
 ]
@@ -33,11 +32,11 @@ Rows = NDArray[np.intp]
 _WORTH_PROCESSES = 256  # rows: for fewer, starting processes costs more than it saves
 _LEAST_EPSILON, _LARGEST_EPSILON = 1e-9, 1e4
 _LEAST_DELTA = 1e-300
-_WIDTH = 16  # numbers for each row and step, by which blocks of rows are kept small
+_WIDTH = 16  # numbers per row and step, which limits the size of blocks of rows
 
 
-def read_delta(fitted: Fitted, delta: float | None) -> float:
-    """Delta, checked; 1/n by default, n the number of rows at fit."""
+def _read_delta(fitted: Fitted, delta: float | None) -> float:
+    """Delta, checked; by default 1/n for n rows at fit."""
     if delta is None:
         return 1.0 / len(fitted.source.live)
     if check_probability("delta", delta) < _LEAST_DELTA:
@@ -46,7 +45,7 @@ def read_delta(fitted: Fitted, delta: float | None) -> float:
 
 
 class Terms(NamedTuple):
-    """On what terms requests are answered: by whom, under which law, for what."""
+    """The accountant, law and target of requests."""
 
     accountant: Accountant
     law: Law
@@ -60,21 +59,18 @@ def set_terms(
     delta: float | None,
     n_unlearn_steps: int,
 ) -> Terms:
-    """The accountant, the law in the form that it takes, and the target, all checked.
+    """The accountant, the law in the form that it accepts, and the target, all checked.
 
-    An accountant is given by name or as an object; "auto" is the usual one for the problem.
+    The accountant is a name or an object; "auto" is the usual one for the problem.
     """
     value = check_real("epsilon", epsilon, above=0.0, most=_LARGEST_EPSILON)
     K = check_integer("n_unlearn_steps", n_unlearn_steps, least=1)
     if value < _LEAST_EPSILON:
         raise complaint("epsilon", f"at least {_LEAST_EPSILON:g}", epsilon)
-    delta = read_delta(fitted, delta)
-    if isinstance(accountant, str) and accountant == "auto":
-        law = fitted.chain.law(corrected=True)
-        chosen = usual_accountant(law)
-    else:
-        chosen = resolve_accountant(accountant)
-        law = fitted.law_for(chosen)
+    delta = _read_delta(fitted, delta)
+    law = fitted.chain.law(corrected=True)
+    is_auto = isinstance(accountant, str) and accountant == "auto"
+    chosen = usual_accountant(law) if is_auto else resolve_accountant(accountant)
     if not chosen.takes_corrections:
         law = fitted.law
     return Terms(chosen, law, Target.of(law, value, delta, K))
@@ -86,17 +82,17 @@ def quote_requests(
     requests: Iterable[Any] | int,
     validation: Validation | None,
 ) -> Quote:
-    """Quote some requests, each a row number or a group of them."""
+    """Quote some requests, each a row number or a group of row numbers."""
     live = fitted.source.live
     groups = [live_rows(live, r) for r in (requests if is_many(requests) else [requests])]
-    noise, epsilon, seconds = _calibrate_in_turn(fitted, terms, groups)
+    noise, epsilon, seconds = _calibrate_separately(fitted, terms, groups)
     return _quote(fitted, terms, groups, noise, epsilon, validation, seconds)
 
 
 def quote_all(fitted: Fitted, terms: Terms, n_jobs: int, validation: Validation | None) -> Quote:
-    """Quote every remaining row by itself."""
+    """Quote every remaining row as a separate request."""
     accountant, source, rows = terms.accountant, fitted.source, np.flatnonzero(fitted.source.live)
-    # In an eigenbasis: a correction holds forgotten rows, which must not reach other processes.
+    # No correction: it holds forgotten rows, which must not reach other processes.
     whole = fitted.law
     accountant.prepare(whole, rows)
     blocks = source.numbered_blocks(width=_WIDTH * whole.schedule.n_steps)
@@ -107,8 +103,8 @@ def quote_all(fitted: Fitted, terms: Terms, n_jobs: int, validation: Validation 
         each = (Request(x, y, numbers) for numbers, x, y in blocks)
         noise, epsilon = accountant.calibrate_each(whole, each, terms.target, bar.update)
     groups, seconds = [np.array([r]) for r in rows], np.zeros(len(rows))
-    if validation is not None:  # a single request is timed: many at once share their work
-        seconds += _calibrate_in_turn(fitted, terms, groups[:1])[2]
+    if validation is not None:  # one request is timed separately, because many share their work
+        seconds += _calibrate_separately(fitted, terms, groups[:1])[2]
     return _quote(fitted, terms, groups, noise, epsilon, validation, seconds)
 
 
@@ -122,11 +118,11 @@ def is_many(requests: Any) -> TypeGuard[Iterable[Any]]:
 def read_n_jobs(n_jobs: Any) -> int:
     """Number of processes, checked."""
     if n_jobs == 0 or isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer):
-        raise complaint("n_jobs", "an integer other than 0", n_jobs, "-1 takes every core.")
+        raise complaint("n_jobs", "an integer other than 0", n_jobs, "Use -1 for every core.")
     return int(n_jobs)
 
 
-def _calibrate_in_turn(
+def _calibrate_separately(
     fitted: Fitted, terms: Terms, groups: Sequence[Rows]
 ) -> tuple[Array, Array, Array]:
     """Noise, epsilon and seconds of each request."""

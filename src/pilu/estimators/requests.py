@@ -1,4 +1,4 @@
-"""Who asks to be forgotten: row numbers, ids and subjects, resolved to fit-time positions."""
+"""Requests by row numbers, ids or subjects, resolved to fit-time positions."""
 
 import numbers
 from collections.abc import Hashable, Iterable, Mapping
@@ -20,9 +20,9 @@ Live = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class RowBook:
-    """Positions of the rows under every name they have.
+    """Positions of the rows by id and by subject.
 
-    Names of forgotten rows are kept only as keyed hashes, enough to answer `AlreadyForgotten`.
+    Names of forgotten rows are kept only as keyed hashes, which suffice for `AlreadyForgotten`.
     """
 
     ids: Mapping[Hashable, tuple[int, ...]] | None
@@ -40,7 +40,7 @@ class RowBook:
             twice = next(name for name, rows in by_id.items() if len(rows) > 1)
             raise WrongInput(
                 f"sample_ids must be unique, got {twice!r} more than once. "
-                "Name a person with several rows by `subjects`."
+                "Use `subjects` for a person with several rows."
             )
         return cls(by_id, _index("subjects", subjects, n_rows), key)
 
@@ -53,7 +53,7 @@ class RowBook:
         subject: Any = None,
         may_be_none: bool = False,
     ) -> Rows:
-        """Positions of one request, given in exactly one of three ways; sorted, all live."""
+        """Positions of one request, given in exactly one of three ways: sorted, none forgotten."""
         ways = {"rows": rows, "ids": ids, "subject": subject}
         given = [name for name, value in ways.items() if value is not None]
         if may_be_none and not given:
@@ -70,7 +70,7 @@ class RowBook:
         return live_rows(live, rows)
 
     def without(self, rows: Rows) -> "RowBook":
-        """The book once `rows` are forgotten."""
+        """The book after `rows` are forgotten."""
         gone = {int(r) for r in rows}
         ids, lost_ids = _strike(self.ids, gone)
         subjects, lost_subjects = _strike(self.subjects, gone)
@@ -85,7 +85,7 @@ class RowBook:
             source = "sample_ids" if kind == "ids" else "subjects"
             raise WrongInput(
                 f"{kind} must be known to the model, got {kind}={name!r} for a model fitted "
-                f"without `{source}`. Pass {source}=... to fit, or give row numbers."
+                f"without `{source}`. Pass {source}=... to fit, or use row numbers."
             )
         name = _plain(name)
         try:
@@ -104,28 +104,27 @@ class RowBook:
 
 
 def live_rows(live: Live, rows: Any) -> Rows:
-    """Check row numbers: integers in range, distinct, none forgotten, not all that are left."""
+    """Check row numbers: integers in range, distinct, none forgotten, not all remaining rows."""
     listed = [_row_number(r, len(live)) for r in _listed(rows)]
     if not listed:
         raise complaint("rows", "at least one row number", rows)
-    found = np.array(sorted(listed), dtype=np.intp)
-    if len(np.unique(found)) != len(found):
-        twice = found[:-1][np.diff(found) == 0][0]
+    requested = np.array(sorted(listed), dtype=np.intp)
+    if len(np.unique(requested)) != len(requested):
+        twice = requested[:-1][np.diff(requested) == 0][0]
         raise WrongInput(
-            f"rows must be distinct, got row {twice} more than once. "
-            "A row is forgotten once; drop the duplicates."
+            f"rows must be distinct, got row {twice} more than once. Remove the duplicates."
         )
-    gone = found[~live[found]]
+    gone = requested[~live[requested]]
     if len(gone):
         raise AlreadyForgotten(
             f"row(s) {', '.join(map(str, gone))} have already been forgotten; nothing was changed."
         )
-    if len(found) == int(live.sum()):
+    if len(requested) == int(live.sum()):
         raise WrongInput(
-            f"rows must leave at least one row, got all {len(found)} that are left. "
+            f"rows must leave at least one row, got all {len(requested)} remaining rows. "
             "Delete the model instead."
         )
-    return found
+    return requested
 
 
 def _index(kind: str, names: Any, n_rows: int) -> dict[Hashable, tuple[int, ...]] | None:
@@ -148,7 +147,7 @@ def _index(kind: str, names: Any, n_rows: int) -> dict[Hashable, tuple[int, ...]
 def _strike(
     index: Mapping[Hashable, tuple[int, ...]] | None, gone: set[int]
 ) -> tuple[dict[Hashable, tuple[int, ...]] | None, list[Hashable]]:
-    # A subject with rows left keeps its name; one without any loses it.
+    # A subject keeps its name while it has remaining rows.
     if index is None:
         return None, []
     left = {n: tuple(r for r in rows if r not in gone) for n, rows in index.items()}

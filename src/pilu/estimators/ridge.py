@@ -35,7 +35,7 @@ _SOLVERS = ("spectral", "gradient")
 
 
 class RidgeEstimator(LangevinEstimator):
-    """Ridge regression: solvers in the eigenbasis, mini-batches, dask collections, plans."""
+    """Base class of ridge estimators, with mini-batches, dask collections and plans."""
 
     learns_from_sums: ClassVar[bool] = True
 
@@ -68,7 +68,7 @@ class RidgeEstimator(LangevinEstimator):
         check_choice("solver", self.solver, _SOLVERS)
 
     def make_problem(self, source: RowSource, n_outputs: int) -> Problem:
-        """The problem of rows that are seen for the first time."""
+        """The problem of new rows."""
         alpha, n = float(self.alpha), source.n_rows
         if self.batch_size is None or self.batch_size == n:  # one batch is a full batch
             return RidgeProblem.fit(source, alpha, n_outputs, self.solver)
@@ -78,7 +78,7 @@ class RidgeEstimator(LangevinEstimator):
     def restore_problem(
         self, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], source: RowSource
     ) -> Problem:
-        """The problem that a store kept."""
+        """The problem that a store saved."""
         return RidgeProblem.restored(record, arrays, source, self.solver)
 
     def plan(
@@ -91,25 +91,25 @@ class RidgeEstimator(LangevinEstimator):
         accountant: str | Accountant = "auto",
         n_unlearn_steps: int | Iterable[int] | None = None,
     ) -> Plan:
-        """The least epsilon whose predicted loss is tolerated; nothing is changed.
+        """The least epsilon whose predicted loss is tolerated; the model is not changed.
 
-        For every K the largest noise is found for which the predicted metric is worse than
-        before by at most `tolerated_loss`, and the epsilon that it certifies. If this would be
-        below 0.001, the least noise for 0.001 is taken instead. After an earlier request metric and
-        epsilon are conditional on it, as in `quote`.
+        For every K, the plan takes the largest noise for which the predicted metric gets worse by
+        at most `tolerated_loss`, and the epsilon that it certifies. If this epsilon is below 0.001,
+        the least noise for 0.001 is used instead. After an earlier request, metric and epsilon are
+        conditional on it, as in `quote`.
 
         Parameters
         ----------
         request : int or sequence of int
             One request: a row, or rows forgotten together.
         validation : pair (X, y)
-            Data on which the metric is predicted: RMSE, or accuracy for a classifier.
+            Data for the predicted metric: RMSE, or accuracy for a classifier.
         tolerated_loss : float >= 0
             How much larger the RMSE, or smaller the accuracy, may become.
         delta, accountant
             As in `quote`.
         n_unlearn_steps : int or iterable of int, optional
-            The K to try; by default 1 to 320.
+            The values of K to try; by default from 1 to 320.
 
         Returns
         -------
@@ -155,7 +155,7 @@ class RidgeEstimator(LangevinEstimator):
     def _attached(self, X: Any, y: Any) -> RowSource:
         if not (is_dask(X) or is_dask(y)):
             return super()._attached(X, y)
-        # Rows are compared with their digests when they are read.
+        # Rows are checked against their digests when they are read.
         ids = self.fitted_.book.ids if self._ids_are_the_index else None
         return attached_partitions(self, Partitions.of(X, y), ids)
 
@@ -163,8 +163,8 @@ class RidgeEstimator(LangevinEstimator):
 class LangevinRidge(RidgeEstimator, LangevinRegressor):
     """Ridge regression learned by noisy gradient steps, so that rows can be forgotten later.
 
-    The objective is ``sum_j |x_j'theta - y_j|^2 / 2 + alpha/2 |theta|^2``; learning takes
-    `n_steps` Langevin steps from a fixed start, on all rows or on a mini-batch at a time.
+    The objective is ``sum_j |x_j'theta - y_j|^2 / 2 + alpha/2 |theta|^2``. Learning takes `n_steps`
+    Langevin steps from a fixed start, on all rows or on mini-batches.
 
     Parameters
     ----------
@@ -175,21 +175,21 @@ class LangevinRidge(RidgeEstimator, LangevinRegressor):
     noise : float > 0, default=0.01
         Learning noise sigma_learn: each step adds ``sqrt(2 step_size) noise N(0, I)``.
     step_size : "auto" or float, default="auto"
-        "auto" is 1/L, L the largest eigenvalue of ``X'X + alpha I``, for mini-batches the largest
-        of any batch. Must be below 2/L.
+        "auto" is 1/L, where L is the largest eigenvalue of ``X'X + alpha I``, for mini-batches the
+        largest of any batch. Must be below 2/L.
     batch_size : int or None, default=None
-        None takes all rows at every step. An integer b <= n takes b consecutive rows at a time, in
-        their order and over again; `n_steps` and `n_unlearn_steps` then count batches, and `alpha`
-        acts at each of them. Forgotten rows leave their batch, the others stay where they are
+        None uses all rows at every step. An integer b <= n uses b consecutive rows per step and
+        cycles through the rows. `n_steps` and `n_unlearn_steps` then count batches, and `alpha`
+        acts at each of them. Forgetting removes rows from their batch and does not move the others
         (``docs/minibatches.md``). b = n is the full batch.
     fit_intercept : bool, default=True
         Append a constant column of ones.
     solver : {"spectral", "gradient"}, default="spectral"
-        For a full batch: "spectral" draws from the chain's law in the eigenbasis; "gradient" takes
-        every step on the rows. Both have the same law. Mini-batches always take every step.
+        For the full batch: "spectral" draws from the chain's law in the eigenbasis; "gradient"
+        takes every step on the rows. Both have the same law. Mini-batches always take every step.
     random_state : int or None, default=None
-        None draws the noise from the operating system. An integer makes runs reproducible and
-        certificates say ``private: false``.
+        None draws the noise from the operating system. An integer makes runs reproducible; their
+        certificates state ``private: false``.
 
     Attributes
     ----------
@@ -202,8 +202,8 @@ class LangevinRidge(RidgeEstimator, LangevinRegressor):
 
     Notes
     -----
-    The parameters are Gaussian: training twice gives two draws. What a certificate promises and
-    what not is in ``docs/guarantee.md``.
+    The parameters are Gaussian: fitting twice gives two different draws. ``docs/guarantee.md`` says
+    what a certificate guarantees and what it does not.
 
     Examples
     --------
@@ -226,7 +226,7 @@ class LangevinRidge(RidgeEstimator, LangevinRegressor):
 class LangevinRidgeClassifier(RidgeEstimator, LangevinClassifier):
     """Classification by Langevin ridge regression on one-hot targets.
 
-    Parameters are those of `LangevinRidge`.
+    The parameters are those of `LangevinRidge`.
 
     Attributes
     ----------
@@ -248,8 +248,8 @@ class LangevinRidgeClassifier(RidgeEstimator, LangevinClassifier):
     def _read_targets(self, partitions: Partitions) -> None:
         if not partitions.y_is_vector and partitions.n_outputs == 1:
             warnings.warn(
-                "y must be a vector of classes, got a frame or matrix of one column, which is "
-                "taken for it.",
+                "y must be a vector of classes, got a frame or matrix of one column. The column is "
+                "used.",
                 DataConversionWarning,
                 stacklevel=2,
             )

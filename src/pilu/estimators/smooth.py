@@ -1,4 +1,4 @@
-"""`LangevinLogistic`, `LangevinHuber`, and the base classes for your own loss."""
+"""`LangevinLogistic`, `LangevinHuber`, and base classes for other smooth losses."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 
 class SmoothEstimator(LangevinEstimator):
-    """Learning with a smooth loss, whose sensitivities are bounded by concentration."""
+    """Base class for smooth losses, whose sensitivities are bounded by concentration."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class SmoothEstimator(LangevinEstimator):
 
     @abstractmethod
     def make_loss(self, n_outputs: int) -> Loss:
-        """The loss of so many scores; override it to use your own."""
+        """The loss for `n_outputs` scores; override it to use your own."""
 
     def make_problem(self, source: RowSource, n_outputs: int) -> Problem:
-        """The problem of rows that are seen for the first time."""
+        """The problem of new rows."""
         n, loss = source.n_rows, self.make_loss(n_outputs)
         batch_size = n if self.batch_size is None else int(self.batch_size)
         check_batch_size(batch_size, n)
@@ -70,7 +70,7 @@ class SmoothEstimator(LangevinEstimator):
     def restore_problem(
         self, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], source: RowSource
     ) -> Problem:
-        """The problem that a store kept."""
+        """The problem that a store saved."""
         d = int(arrays["theta"].shape[1])
         return SmoothProblem.restored(
             record, source, d, self.make_loss(d), int(self.n_auxiliary_runs)
@@ -83,9 +83,8 @@ class SmoothEstimator(LangevinEstimator):
             self.alpha,
             above=0.0,
             most=LARGEST_SQUARE,
-            remedy="Such a loss is flat far away: without a penalty no step brings two runs closer "
-            "by a factor that is known, separable classes have no minimum at all, and nothing can "
-            "be certified.",
+            remedy="Without a penalty such a loss has no known strong convexity, so steps have no "
+            "known contraction and nothing can be certified.",
         )
         super().check_parameters()
         check_integer("n_auxiliary_runs", self.n_auxiliary_runs, least=1)
@@ -103,26 +102,26 @@ class SmoothEstimator(LangevinEstimator):
 def _refuse_dask(X: Any, y: Any) -> None:
     if is_dask(X) or is_dask(y):
         raise WrongInput(
-            "X and y must be in memory, or a memory map, for other losses than ridge, got a dask "
-            "collection: every step reads the rows again. Call .compute() on both."
+            "X and y must be arrays or memory maps for losses other than ridge, got a dask "
+            "collection. Every step reads the rows again. Call .compute() on both."
         )
 
 
 class SmoothClassifier(SmoothEstimator, LangevinClassifier):
-    """Classes by a smooth loss of linear scores: one score for two classes, else one for each.
+    """Classification with a smooth loss of linear scores.
 
-    Subclass it and override `make_loss` to use your own loss (docs/losses.md); `LangevinLogistic`
-    says what the parameters mean.
+    Two classes have one score; more classes have one score each. Subclass it and override
+    `make_loss` to use your own loss (docs/losses.md). `LangevinLogistic` documents the parameters.
     """
 
     signed: ClassVar[bool] = True
 
 
 class SmoothRegressor(SmoothEstimator, LangevinRegressor):
-    """Numeric targets by a smooth loss of linear predictions.
+    """Regression with a smooth loss of linear predictions.
 
-    Subclass it and override `make_loss` to use your own loss (docs/losses.md); `LangevinHuber` says
-    what the parameters mean.
+    Subclass it and override `make_loss` to use your own loss (docs/losses.md). `LangevinHuber`
+    documents the parameters.
     """
 
 
@@ -142,16 +141,16 @@ class LangevinLogistic(SmoothEstimator, LangevinClassifier):
     noise : float > 0, default=0.01
         Learning noise sigma_learn: each step adds ``sqrt(2 step_size) noise N(0, I)``.
     step_size : "auto" or float, default="auto"
-        "auto" is 1/L, L a proved bound of the curvature: alpha + (1/4 or, for more than two
+        "auto" is 1/L, where L is a proved bound on the curvature: alpha plus 1/4 (for more than two
         classes, 1/2) times the largest eigenvalue of ``X'X``. Must be below 2/L.
     batch_size : int or None, default=None
         As in `LangevinRidge`.
     fit_intercept : bool, default=True
         Append a constant column of ones.
     n_auxiliary_runs : int >= 1, default=32
-        Runs of learning, with noise of their own, that the first quote or request takes to know
-        how well each row is fitted on the way (``docs/concentration.md``). More of them make
-        bounds a little tighter.
+        Learning runs with independent noise that the first quote or request simulates. They
+        estimate how well each row is fitted along the chain (``docs/concentration.md``). More runs
+        make the bounds slightly tighter.
     random_state : int or None, default=None
         As in `LangevinRidge`.
 
@@ -187,7 +186,7 @@ class LangevinLogistic(SmoothEstimator, LangevinClassifier):
         return np.column_stack([expit(-scores), expit(scores)])
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Their logarithms, of the smallest ones too."""
+        """Logarithms of the probabilities, without underflow."""
         scores = self._scores(X)
         if scores.shape[1] > 1:
             return np.asarray(log_softmax(scores, axis=1))
@@ -197,16 +196,16 @@ class LangevinLogistic(SmoothEstimator, LangevinClassifier):
 class LangevinHuber(SmoothEstimator, LangevinRegressor):
     """Huber regression learned by noisy gradient steps, so that rows can be forgotten later.
 
-    The objective is ``sum_j h(x_j'theta - y_j) + alpha/2 |theta|^2``; h is r^2/2 up to a threshold
-    and linear beyond it, so that no row pulls harder than threshold times |x|.
+    The objective is ``sum_j h(x_j'theta - y_j) + alpha/2 |theta|^2``. h is r^2/2 up to a threshold
+    and linear beyond it, so a row's gradient is at most threshold times |x|.
 
     Parameters
     ----------
     alpha : float > 0, default=1.0
         Regularisation, as in `LangevinRidge`.
     threshold : float > 0, default=1.35
-        In the units of y. scikit-learn's ``HuberRegressor`` estimates a scale beside it; here y is
-        scaled beforehand, by numbers that do not depend on the rows.
+        In the units of y. scikit-learn's ``HuberRegressor`` also estimates a scale. Here, scale y
+        beforehand by a number that does not depend on the rows.
     n_steps, noise, step_size, batch_size, fit_intercept, n_auxiliary_runs, random_state
         As in `LangevinLogistic`.
 
@@ -257,5 +256,5 @@ class LangevinHuber(SmoothEstimator, LangevinRegressor):
         check_real("threshold", self.threshold, above=0.0)
 
     def make_loss(self, n_outputs: int) -> Loss:
-        """Huber's."""
+        """The Huber loss."""
         return Huber(float(self.threshold))

@@ -1,4 +1,4 @@
-"""Predicted utility: what a request does to the score on validation data, and how long it takes."""
+"""Predicted utility: the score on validation data after a request, and the time it takes."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -37,28 +37,28 @@ Arguments = ParamSpec("Arguments")
 
 @dataclass(frozen=True, eq=False)
 class Utility:
-    """Predicted score and cost of every request of a quote; arrays run parallel to its requests.
+    """Predicted score and time of every request of a quote, in the order of its requests.
 
-    The scores are expectations under the chain's law, which sees no realised parameters. They
-    depend on the rows and on the validation data (docs/utility.md).
+    The scores are expectations under the chain's law, not those of realised parameters. They depend
+    on the rows and on the validation data (docs/utility.md).
 
     Attributes
     ----------
     metric : {"rmse", "accuracy"}
-        "rmse" is the root of the expected mean squared error over validation rows and targets;
-        "accuracy" the expected share of validation rows classified as labelled.
+        "rmse" is the root of the expected mean squared error over validation rows and targets.
+        "accuracy" is the expected share of validation rows that are classified correctly.
     before : float
-        Of the model as it stands.
+        Score of the current model.
     after : array
-        Once the request is forgotten by Langevin steps with the quoted noise.
+        Score after the request, by Langevin steps with the quoted noise.
     redraw : array
-        Once it is forgotten by a redraw.
+        Score after the request, by a redraw.
     seconds : array
-        What the Langevin request would take: calibration, measured for each request, and a
+        Time of the request by Langevin steps: the calibration, measured for each request, and a
         deletion with its steps, measured once.
     redraw_seconds : float
-        What a redraw would take: the eigenbasis, timed when it was last built, and a draw; on
-        mini-batches a cycle, timed and scaled to all steps.
+        Time of a redraw: the eigenbasis, measured when it was last computed, and a draw. On
+        mini-batches, one cycle is measured and scaled to all steps.
     """
 
     metric: str
@@ -75,7 +75,7 @@ class Utility:
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Validation rows (with the intercept's ones) and targets, n x d; one-hot for a classifier."""
+    """Validation rows with the column of ones, and targets, n x d; one-hot for a classifier."""
 
     X: Array
     Y: Array
@@ -92,13 +92,13 @@ class Validation:
         is_classifier: bool,
         name: str = "validation",
     ) -> "Validation":
-        """Check a pair (X, y); `read` is the estimator's way to turn it into arrays.
+        """Check a pair (X, y), which the estimator's `read` turns into arrays.
 
         `name` is what errors call the pair.
         """
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            found = f"{type(pair).__name__} of length {len(pair)}" if _has_length(pair) else pair
-            raise complaint(name, "a pair (X, y)", found, "Pass validation=(X_val, y_val).")
+            given = f"{type(pair).__name__} of length {len(pair)}" if _has_length(pair) else pair
+            raise complaint(name, "a pair (X, y)", given, "Pass validation=(X_val, y_val).")
         try:
             X, Y = read(*pair)
             X = np.asarray(X, dtype=np.float64)
@@ -107,13 +107,13 @@ class Validation:
                 f"{name} must be a pair (X, y) that the model can score: {error}"
             ) from None
         if len(X) != len(Y):
-            raise complaint(name, "X and y with as many rows", (len(X), len(Y)))
+            raise complaint(name, "X and y with the same number of rows", (len(X), len(Y)))
         if Y.shape[1] != n_targets:
             raise complaint(name, f"a y with {n_targets} target(s)", Y.shape[1])
         for part, values in (("X", X), ("y", Y)):
             if not np.isfinite(values).all():
                 wrong = float(values[~np.isfinite(values)][0])
-                raise complaint(name, f"finite in {part}", wrong, "Drop or impute such rows.")
+                raise complaint(name, f"finite in {part}", wrong, "Drop or impute these rows.")
         if fit_intercept:
             X = np.hstack([X, np.ones((len(X), 1))])
         return cls(X, Y, is_classifier)
@@ -127,7 +127,7 @@ class Validation:
         """The expected score of Gaussian predictions at the rows."""
         if not self.is_classifier:
             return expected_rmse(predictions, self.Y)
-        # A label that the model does not know is nobody's column.
+        # A label unknown to the model has no column.
         labels = np.where(self.Y.any(axis=1), np.argmax(self.Y, axis=1), -1)
         return expected_accuracy(predictions, labels)
 
@@ -142,8 +142,8 @@ def read_validation(model: Any, pair: Any, name: str = "validation") -> Validati
     fitted = model.fitted_
     if not fitted.chain.law(corrected=True).is_gaussian:
         raise WrongInput(
-            f"{name} must be None for other losses than ridge: the score that a request leaves "
-            "has no closed form. Score a copy of the model before and after."
+            f"{name} must be None for losses other than ridge: the score after a request has no "
+            "closed form. Score a copy of the model before and after."
         )
     return Validation.of(
         pair,
@@ -156,7 +156,7 @@ def read_validation(model: Any, pair: Any, name: str = "validation") -> Validati
 
 
 class Appraiser:
-    """Scores of a law on validation data, for requests of at most K steps."""
+    """Expected scores under a law on validation data, for requests of at most K steps."""
 
     def __init__(self, validation: Validation, law: Law, n_unlearn_steps: int) -> None:
         self.validation = validation
@@ -165,21 +165,21 @@ class Appraiser:
 
     def scores(self, request: Request, noise: float, n_unlearn_steps: int) -> tuple[float, float]:
         """Scores after the Langevin request with this noise, and after a redraw."""
-        found = self._forecast.without(*request)
-        after = self.validation.score(found.after(n_unlearn_steps).at(noise))
-        return after, self.validation.score(found.redraw)
+        forecast = self._forecast.without(*request)
+        after = self.validation.score(forecast.after(n_unlearn_steps).at(noise))
+        return after, self.validation.score(forecast.redraw)
 
     def prospects(
         self, request: Request, steps: tuple[int, ...]
     ) -> tuple[tuple[Prospect, ...], float]:
-        """For every K the predictions as a function of the noise; and the score of a redraw."""
-        found = self._forecast.without(*request)
-        return tuple(found.after(k) for k in steps), self.validation.score(found.redraw)
+        """The predictions for every K as a function of the noise, and the score of a redraw."""
+        forecast = self._forecast.without(*request)
+        return tuple(forecast.after(k) for k in steps), self.validation.score(forecast.redraw)
 
     def record(
         self, after: float, redraw: float, seconds: float, redraw_seconds: float
     ) -> dict[str, Any]:
-        """The predicted utility of one request, as it stands in a certificate."""
+        """The predicted utility of one request, as a certificate records it."""
         return {
             "metric": self.validation.metric,
             "before": self.before,
@@ -199,7 +199,7 @@ def predict_utility(
     seconds: Array,
     n_unlearn_steps: int,
 ) -> Utility:
-    """The utility of quoted requests; `seconds` is what calibrating each of them took."""
+    """The utility of quoted requests; `seconds` are the calibration times."""
     appraiser = Appraiser(validation, law, n_unlearn_steps)
     scores = np.empty((len(groups), 2))
     with blas_threads(law.blas_threads):
@@ -209,7 +209,7 @@ def predict_utility(
     if len(groups):
         request = Request.read(chain.problem.source, groups[0])
         segment = Segment(n_unlearn_steps, float(noise[0]))
-        _, deletion = timed(_throw_away, chain, groups[0], request, segment)
+        _, deletion = timed(_delete_and_discard, chain, groups[0], request, segment)
         seconds = seconds + deletion
     return Utility(
         validation.metric,
@@ -247,22 +247,24 @@ def redraw_record(
 def timed(
     call: Callable[Arguments, Result], *args: Arguments.args, **options: Arguments.kwargs
 ) -> tuple[Result, float]:
-    """A call's result and the seconds that it took."""
+    """The result of a call and the seconds that it took."""
     started = time.perf_counter()
     result = call(*args, **options)
     return result, time.perf_counter() - started
 
 
 def _redraw_seconds(chain: Chain) -> float:
-    """What a redraw would take: some of its steps are timed and thrown away."""
+    """Time of a redraw, measured by some of its steps, which are discarded."""
     steps, noise = chain.schedule.segments[0]
     some, eigenbasis = chain.problem.timing_sample(steps)
     _, seconds = timed(chain.forgetting, chain.problem, Segment(some, noise), SystemGaussian())
     return eigenbasis + seconds * steps / some
 
 
-def _throw_away(chain: Chain, rows: NDArray[np.intp], request: Request, segment: Segment) -> None:
-    # All that `unlearn` does after calibrating, on immutable objects that nobody keeps.
+def _delete_and_discard(
+    chain: Chain, rows: NDArray[np.intp], request: Request, segment: Segment
+) -> None:
+    # Everything that `unlearn` does after the calibration, on objects that are discarded.
     chain.forgetting(chain.problem.without(rows, request.X, request.Y), segment, SystemGaussian())
 
 

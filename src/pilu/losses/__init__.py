@@ -1,4 +1,4 @@
-"""Smooth convex losses of linear scores, and the problem of learning with one of them."""
+"""Smooth convex losses of linear scores, and learning with them."""
 
 from pilu.losses.loss import Huber, Logistic, Loss, Softmax, Squared
 

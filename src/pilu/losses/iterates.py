@@ -1,14 +1,14 @@
-"""What is known of a chain with a smooth loss: how far it spreads, and means by simulation.
+"""A chain with a smooth loss: a bound on its spread, and its means by simulation.
 
-With eta < 2/L a step on a batch brings two points closer by c = max(|1 - eta m|, |1 - eta L|), so
-that theta_k is a Lipschitz function of the noises before it, with constant
+With eta < 2/L a step contracts distances by c = max(|1 - eta m|, |1 - eta L|). So theta_k is a
+Lipschitz function of the earlier noise, with constant
 
     tau_k,   tau_0 = 0,   tau_{k+1}^2 = c^2 tau_k^2 + 2 eta sigma_k^2.
 
 A statistic of row i is lipschitz |x_i|-Lipschitz in theta. By Gaussian concentration it exceeds its
-mean by lipschitz |x_i| tau_k q with probability exp(-q^2 / 2) at most, and so does the mean over R
-independent runs, with tau_k / sqrt(R)   [docs/concentration.md]. The means are those of R runs
-whose noise has nothing to do with the chain's own.
+mean by lipschitz |x_i| tau_k q with probability at most exp(-q^2 / 2). The same holds for the mean
+over R independent runs, with tau_k / sqrt(R)   [docs/concentration.md]. Means are estimated by R
+auxiliary runs, whose noise is independent of the chain's.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ Rows = NDArray[np.intp]
 
 
 class AuxiliaryRuns(NamedTuple):
-    """How many runs estimate the means, and the seed of their noise, which is not the chain's."""
+    """The number of runs that estimate the means, and the seed of their own noise."""
 
     n_runs: int
     seed: tuple[int, ...]
@@ -43,13 +43,13 @@ class AuxiliaryRuns(NamedTuple):
 
     @classmethod
     def drawn(cls, n_runs: int, random_state: int | None) -> "AuxiliaryRuns":
-        """For rows that were just fitted; an integer makes them reproducible."""
+        """Runs for a new fit; an integer makes them reproducible."""
         if random_state is None:
             return cls(n_runs, (secrets.randbits(128),), private=True)
         return cls(n_runs, (random_state, 1), private=False)
 
     def renewed(self) -> "AuxiliaryRuns":
-        """Others, after a request, from which these cannot be had again: mixed with fresh bits."""
+        """New runs after a request. The old seed cannot be recovered from the new one."""
         fresh = secrets.randbits(128) if self.private else None
         mixed = hashlib.sha256(repr((self.seed, fresh)).encode()).digest()
         return self._replace(seed=(int.from_bytes(mixed[:16]),))
@@ -57,7 +57,7 @@ class AuxiliaryRuns(NamedTuple):
 
 class _Simulated(NamedTuple):
     means: Array  # of the statistic over the runs, at each row's visits: n x cycles
-    largest_norm: float  # of theta_k in any run, or more
+    largest_norm: float  # bounds |theta_k| in every run
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class SmoothIterates:
 
     @property
     def contraction(self) -> float:
-        """c of every step, whichever rows are left; above it by rounding."""
+        """c of every step, whichever rows remain; rounded up."""
         return contraction_between(self.alpha, self.problem.largest, self.step_size)
 
     @cached_property
@@ -95,17 +95,17 @@ class SmoothIterates:
 
     @property
     def least_final_variance(self) -> float:
-        """Of theta_N in any direction, about: as if every step took as much away as a step can."""
-        kept, found = max(1.0 - self.step_size * self.problem.largest, 0.0) ** 2, 0.0
+        """Least variance of theta_N in any direction, estimated with the strongest contraction."""
+        kept, least = max(1.0 - self.step_size * self.problem.largest, 0.0) ** 2, 0.0
         for variance in self.schedule.variances(self.step_size):
-            found = kept * found + variance
-        return float(found)
+            least = kept * least + variance
+        return float(least)
 
     def largest_size(self, n_more_steps: int) -> float:
-        """Bounds |theta|, a deviation included, of this run and of any without some of its rows.
+        """Bounds |theta| up to a deviation, in this run and in every run without some of its rows.
 
-        Without noise |theta_{k+1} - theta_0| <= c |theta_k - theta_0| + eta |grad f_t(theta_0)|,
-        and a gradient is at most as long as those of all its rows together.
+        Without noise |theta_{k+1} - theta_0| <= c |theta_k - theta_0| + eta |grad f_t(theta_0)|.
+        A batch's gradient is at most the sum of its rows' gradient norms.
         """
         problem, start = self.problem, float(np.linalg.norm(self.start))
         cycles = -(-(self.schedule.n_steps + n_more_steps) // problem.n_batches)
@@ -123,21 +123,21 @@ class SmoothIterates:
         return np.array([problem.summed_gradient_norms(self.start, t) for t in batches])
 
     def n_visits(self, rows: Rows) -> int:
-        """Visits of all the rows' batches, counted for each row."""
+        """Visits of the rows' batches, summed over the rows."""
         return self.problem.n_visits(rows, self.schedule.n_steps)
 
     @cached_property
     def n_visits_of_all(self) -> int:
-        """Visits of all rows that are left."""
+        """The same for all remaining rows."""
         return self.n_visits(np.flatnonzero(self.problem.source.live))
 
     @property
     def largest_norm(self) -> float:
-        """Of theta_k in any auxiliary run, or more."""
+        """Bounds |theta_k| in every auxiliary run."""
         return self._simulated.largest_norm
 
     def prepare(self) -> None:
-        """The auxiliary runs, which every later question needs."""
+        """Simulate the auxiliary runs, which all requests share."""
         _ = self._simulated
 
     def mean_statistics(self, rows: Rows, n_visits: int) -> Array:
@@ -152,7 +152,7 @@ class SmoothIterates:
         check_memory(
             8 * n * visits,
             f"means of {n:,} rows at {visits:,} visits each",
-            "Learn with a smaller batch_size, or in fewer steps: rows are then visited less often.",
+            "Use a smaller batch_size or fewer steps, so that rows are visited less often.",
         )
         means = np.zeros((n, visits))
 

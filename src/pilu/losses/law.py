@@ -1,4 +1,4 @@
-"""The law of a chain with a smooth loss, with what accountants need of it."""
+"""The law of a chain with a smooth loss, as accountants use it."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
@@ -19,18 +19,18 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SmoothLaw(SmoothIterates):
-    """What `chains.law.Law` asks for: bounds by concentration; the iterates are not Gaussian."""
+    """Implements `chains.law.Law` with bounds by concentration: iterates are not Gaussian."""
 
     is_gaussian: ClassVar[bool] = False
     blas_threads: ClassVar[int | None] = None
 
     @property
     def sensitivities(self) -> SmoothSensitivities:
-        """Bounds on gradients at the rows' visits."""
+        """Bounds on the rows' gradients at their visits."""
         return SmoothSensitivities(self)
 
     def prepare_after_learning(self) -> None:
-        """Nothing: the auxiliary runs are taken when they are first needed."""
+        """Do nothing: the auxiliary runs are simulated on first use."""
 
     def comparison(self, request: Request, likely_size: int = 0) -> NoReturn:
         """Refused: the two runs of Definition 1 have no known law."""
@@ -38,11 +38,11 @@ class SmoothLaw(SmoothIterates):
             "accountant",
             f"'theorem' for the {self.problem.loss.name} loss",
             "exact",
-            "The iterates are Gaussian for ridge only.",
+            "Only ridge has Gaussian iterates.",
         )
 
     def coordinates(self, X: Array) -> Array:
-        """The rows themselves."""
+        """The rows, unchanged."""
         return X
 
     def portable(self) -> None:
@@ -50,5 +50,5 @@ class SmoothLaw(SmoothIterates):
         return None
 
     def forecast(self, points: Array, n_unlearn_steps: int) -> NoReturn:
-        """Refused: the score that a request leaves has no closed form."""
+        """Refused: the score after a request has no closed form."""
         raise WrongInput(f"the {self.problem.loss.name} loss has no forecast in closed form.")

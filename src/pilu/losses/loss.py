@@ -1,18 +1,17 @@
-"""What pilu asks of a loss, and the losses that it brings.
+"""The interface of a loss, and the built-in losses.
 
-A loss l(z, y) is a convex function of the scores z = theta'x of one row, C of them, whose gradient
-in z is `smoothness`-Lipschitz. A certificate needs to know how large |dl/dz| can be while the
-scores wander; a loss says so by a `statistic` of the scores, a number that changes by at most
-`lipschitz` times as much as they do, and by the largest |dl/dz| where it lies in an interval. The
-three forms are derived in docs/concentration.md:
+A loss l(z, y) is a convex function of the C scores z = theta'x of one row. Its gradient in z is
+`smoothness`-Lipschitz. A certificate needs a bound on |dl/dz| along the chain. A loss supplies it
+through a `statistic` of the scores, which is `lipschitz`-Lipschitz, and through the largest |dl/dz|
+given an interval that contains the statistic. The three forms are derived in docs/concentration.md:
 
     a margin or a residual    statistic z y or z - y                      (Logistic, Huber, Squared)
     a margin of many scores   statistic z_y - logsumexp of the others     (Softmax)
     any smooth loss           statistic |dl/dz| itself                    (Loss, the default)
 
-The first two are relative to the gradient, so that rows which are well fitted stay cheap.
+With the first two, a row that is fitted well needs little noise.
 
-Scores come as arrays whose last axis is C long, targets so that they can be broadcast against them.
+Scores are arrays whose last axis has length C. Targets broadcast against them.
 """
 
 import math
@@ -33,14 +32,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss of one's own: `name`, `smoothness`, `value` and `gradient` are enough.
+    """Base class of a loss: define `name`, `smoothness`, `value` and `gradient`.
 
-    `statistic`, `lipschitz` and `largest_gradient` go together: by default they are the additive
-    form, which holds for every smooth loss.
+    `statistic`, `lipschitz` and `largest_gradient` belong together. Their defaults are valid for
+    every smooth loss.
     """
 
     name: ClassVar[str]
-    smoothness: ClassVar[float]  # of l in z: the largest eigenvalue of its Hessian, or more
+    smoothness: ClassVar[float]  # bounds the eigenvalues of the Hessian of l in z
 
     def value(self, scores: Array, targets: Array) -> Array:
         """l(z, y): one axis less than the scores."""
@@ -52,22 +51,22 @@ class Loss:
 
     @property
     def lipschitz(self) -> float:
-        """By how much the statistic changes, at most, for each unit that the scores move."""
+        """Lipschitz constant of the statistic in the scores."""
         return self.smoothness
 
     def statistic(self, scores: Array, targets: Array) -> Array:
-        """What the gradient's norm is bounded by: one axis less than the scores."""
+        """The statistic that bounds the gradient's norm: one axis less than the scores."""
         return np.asarray(np.linalg.norm(self.gradient(scores, targets), axis=-1))
 
     def largest_gradient(self, low: Array, high: Array, n_scores: int) -> Array:
-        """The largest |dl/dz| where the statistic lies between `low` and `high`, or more."""
+        """Bounds |dl/dz| where the statistic is between `low` and `high`."""
         return np.maximum(high, 0.0)
 
     def check_targets(self, targets: Array) -> None:
-        """Refuse targets (n x C) that the promises above do not hold for; by default, none."""
+        """Refuse targets (n x C) for which these bounds do not hold; by default, accept all."""
 
     def describe(self) -> dict[str, Any]:
-        """Name and options, as they stand in a certificate."""
+        """Name and options, as a certificate records them."""
         return {"name": self.name, **vars(self)}
 
 
@@ -92,15 +91,15 @@ class Logistic(Loss):
         return np.asarray((targets * scores)[..., 0])
 
     def largest_gradient(self, low: Array, high: Array, n_scores: int) -> Array:
-        """1 / (1 + e^z) falls as the margin grows."""
+        """1 / (1 + e^z) decreases in the margin."""
         return np.asarray(expit(-low))
 
     def check_targets(self, targets: Array) -> None:
         """One column of 1 and -1."""
         if targets.shape[1] != 1 or not (np.abs(targets) == 1).all():
             raise WrongInput(
-                "targets must be one column of 1 and -1 for the logistic loss, got others. More "
-                "than two classes take the softmax loss."
+                "targets must be one column of 1 and -1 for the logistic loss, got other values. "
+                "Use the softmax loss for more than two classes."
             )
 
 
@@ -137,27 +136,27 @@ class Softmax(Loss):
         return np.asarray(np.sum(scores, axis=-1, where=own) - most - beyond)
 
     def largest_gradient(self, low: Array, high: Array, n_scores: int) -> Array:
-        """sqrt(2) (1 - p_y), which falls as the margin grows."""
+        """sqrt(2) (1 - p_y) decreases in the margin."""
         return np.asarray(self.lipschitz * expit(-low))
 
     def check_targets(self, targets: Array) -> None:
-        """A column for every class, one of them 1 in every row."""
+        """One column per class, with a single 1 in every row."""
         one_hot = ((targets == 0) | (targets == 1)).all() and (targets.sum(axis=1) == 1).all()
         if targets.shape[1] < 2 or not one_hot:
             raise WrongInput(
-                "targets must be one-hot, with a column for each of two classes or more, for the "
-                "softmax loss, got others. One column takes the logistic loss."
+                "targets must be one-hot with at least two columns for the softmax loss, got other "
+                "values. Use the logistic loss for one column."
             )
 
 
 @dataclass(frozen=True)
 class _Residual(Loss):
-    """A loss of the residual z - y; of one score, it is the statistic, of several the norm is."""
+    """A loss of the residual z - y. The statistic is the residual or, for several, its norm."""
 
     smoothness: ClassVar[float] = 1.0
 
     def statistic(self, scores: Array, targets: Array) -> Array:
-        """The residual; the gradient's norm where there are several."""
+        """The residual of one score; the gradient's norm for several."""
         if scores.shape[-1] > 1:
             return super().statistic(scores, targets)
         return np.asarray((scores - targets)[..., 0])
@@ -185,14 +184,14 @@ class Huber(_Residual):
         return np.clip(scores - targets, -self.threshold, self.threshold)
 
     def largest_gradient(self, low: Array, high: Array, n_scores: int) -> Array:
-        """The larger end of the interval, and never more than the threshold allows."""
+        """The larger end of the interval, capped by the threshold."""
         size = np.maximum(np.abs(low), np.abs(high)) if n_scores == 1 else np.maximum(high, 0.0)
         return np.minimum(size, self.threshold * math.sqrt(n_scores))
 
 
 @dataclass(frozen=True)
 class Squared(_Residual):
-    """r^2 / 2: ridge regression as one smooth loss among others."""
+    """r^2 / 2: ridge regression as a smooth loss."""
 
     name: ClassVar[str] = "squared"
 

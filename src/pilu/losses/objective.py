@@ -1,9 +1,9 @@
-"""Learning with a smooth convex loss, on all rows at every step or on mini-batches in turn.
+"""Learning with a smooth convex loss, on the full batch or cyclically on mini-batches.
 
     f_t(theta) = sum_{j in batch t} l(theta'x_j, y_j) + alpha/2 |theta|^2
 
-Rows are read in blocks of bounded size, each of them once for a step; scores of all runs that
-are carried on together are one matrix product.
+Rows are read in blocks of bounded size, once per step. Several runs can advance together: their
+scores are one matrix product.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,12 +28,12 @@ __all__ = ["SmoothObjective", "Spectator"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
-# see(step, positions, scores, targets): told of the scores of rows while they are at hand
+# see(step, positions, scores, targets) is called with the scores of every block of rows
 Spectator = Callable[[int, Rows, Array, Array], None]
 
 _BLOCK_BYTES = 32 * 2**20
-_SHORTEST_RUN = 64  # rows: where gaps leave less between them, rows are copied together
-_ROUNDING = 8 * np.finfo(np.float64).eps  # of eigenvalues, for each row and column
+_SHORTEST_RUN = 64  # rows: if gaps leave fewer between them on average, rows are copied
+_ROUNDING = 8 * np.finfo(np.float64).eps  # of eigenvalues, per row and column
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,47 +52,47 @@ class SmoothObjective(BatchedObjective):
         loss: Loss,
         **more: Any,
     ) -> Self:
-        """The problem of rows seen for the first time, digested in the same pass.
+        """The problem of new rows, whose digests are computed in the same pass.
 
-        The curvature of l(theta'x, y) in theta is at most smoothness |x|^2 in direction x, so that
-        a batch's is at most smoothness times the largest eigenvalue of X_t'X_t.
+        The Hessian of l(theta'x, y) in theta is at most smoothness x x'. So a batch's curvature is
+        at most smoothness times the largest eigenvalue of X_t'X_t.
         """
         check_loss(loss)
         problem, largest = cls(source, alpha, batch_size, n_outputs, np.inf, loss, **more), 0.0
         probe(loss, problem._first(problem.positions(0)[:64]).targets)
         for t in range(problem.n_batches):
             largest = max(largest, problem._largest_eigenvalue(problem.positions(t)))
-        # alpha and the product are rounded: two units more
+        # The factor covers the rounding of the product and of the sum.
         return replace(problem, largest=(alpha + loss.smoothness * largest) * (1 + 2**-50))
 
     def for_steps(self, step_size: float) -> Self:
-        """The same with a coarser bound of the curvature that changes nothing for these steps.
+        """The same problem with a coarser curvature bound that is equivalent for these steps.
 
-        With all its digits it would tell, beside the rows that are left, who was taken out. Up to
-        1/L a step contracts by 1 - eta alpha, whatever L is.
+        All its digits, together with the remaining rows, would reveal which rows were removed. Up
+        to 1/L a step contracts by 1 - eta alpha, whatever L is.
         """
-        if step_size * self.largest <= 1.0 + 2.0**-50:  # 1/L itself, rounding aside
+        if step_size * self.largest <= 1.0 + 2.0**-50:  # at most 1/L, up to rounding
             return replace(self, largest=1.0 / step_size)
         coarse = up_to_grid(self.largest, 8)
         return replace(self, largest=coarse) if step_size * coarse < 2.0 else self
 
     def _largest_eigenvalue(self, rows: Rows) -> float:
-        """Of X_t'X_t, or a little more: rounding of the product and of LAPACK is added.
+        """An upper bound for X_t'X_t, with the rounding errors of the product and of LAPACK.
 
-        Entries of a product of n terms are off by n units of |x_i|'|x_j|, so that the matrix is by
-        n units of its trace in norm; eigenvalues of p x p matrices by a few p units of the norm.
+        An entry, a sum of n products, has an error of n units of |x_i|'|x_j|. So the matrix has an
+        error of n units of its trace in norm, and eigenvalues add a few p units of the norm.
         """
         p = self.n_parameters
         if len(rows) < p:
             batch = self._first(rows)
-            found, trace = batch.largest(), float(np.sum(batch.squared_norms()))
+            largest, trace = batch.largest(), float(np.sum(batch.squared_norms()))
         else:
             check_room(p)
             gram = np.zeros((p, p))
             for run in self._runs(rows, n_runs=1):
                 gram += self._first(run).gram()
-            found, trace = float(np.linalg.eigvalsh(gram)[-1]), float(np.trace(gram))
-        return max(found, 0.0) + _ROUNDING * (len(rows) + p) * trace
+            largest, trace = float(np.linalg.eigvalsh(gram)[-1]), float(np.trace(gram))
+        return max(largest, 0.0) + _ROUNDING * (len(rows) + p) * trace
 
     def _first(self, rows: Rows) -> Batch:
         features, targets = self.source.first(rows)
@@ -100,20 +100,22 @@ class SmoothObjective(BatchedObjective):
         return Batch(features, targets, self.source.fit_intercept)
 
     def check_rows(self, steps: range) -> None:
-        """Compare the rows of all batches that have a turn with their digests."""
+        """Check the rows of all batches that the steps visit against their digests."""
         self.source.check(
-            run for t in self.batches_met(steps) for run in self._runs(self.positions(t), n_runs=1)
+            run
+            for t in self.visited_batches(steps)
+            for run in self._runs(self.positions(t), n_runs=1)
         )
 
     def gradient(
         self, theta: Array, step: int, n_runs: int = 1, see: Spectator | None = None
     ) -> Array:
-        """grad f_t of the batch whose turn it is, for `n_runs` of theta side by side: p x (R C)."""
+        """grad f_t of the step's batch, for `n_runs` values of theta side by side: p x (R C)."""
         total = self.alpha * theta
         for rows, batch in self._blocks(step % self.n_batches, n_runs):
             scores = batch.times(theta).reshape(len(rows), n_runs, self.n_outputs)
             targets = batch.targets[:, None, :]
-            # Whoever looks at them before the gradient is taken must leave them as they are.
+            # `see` must not change what the gradient is computed from.
             scores.flags.writeable = targets.flags.writeable = False
             if see is not None:
                 see(step, rows, scores, targets)
@@ -132,13 +134,13 @@ class SmoothObjective(BatchedObjective):
     ) -> Iterator[Array]:
         """Theta after each Langevin step of `n_runs` runs side by side: p x (R C).
 
-        Rows are not compared with their digests: call `check_rows` before.
+        Rows are not checked against their digests: call `check_rows` first.
         """
         gradient = partial(self.gradient, n_runs=n_runs, see=see)
         return langevin_steps(theta, gradient, step_size, segment, gaussian, first_step)
 
     def summed_gradient_norms(self, theta: Array, t: int) -> float:
-        """sum over the rows of batch t of |x| |dl/dz|."""
+        """The sum of |x| |dl/dz| over the rows of batch t."""
         total = 0.0
         for _, batch in self._blocks(t, n_runs=1):
             slopes = np.linalg.norm(self.loss.gradient(batch.times(theta), batch.targets), axis=1)
@@ -150,7 +152,7 @@ class SmoothObjective(BatchedObjective):
             yield run, self.batch(run)
 
     def _runs(self, rows: Rows, n_runs: int) -> Iterator[Rows]:
-        """Rows in blocks that are consecutive where they can be: those are read without a copy."""
+        """Rows in blocks, consecutive where possible: those are read without a copy."""
         width = max(self.n_parameters, n_runs * self.n_outputs)
         longest = max(1, _BLOCK_BYTES // (8 * width))
         gaps = np.flatnonzero(np.diff(rows) > 1) + 1

@@ -1,4 +1,4 @@
-"""A loss is tried out before anything is learned with it: slips are found, promises not proved."""
+"""Tests of a loss at random scores before learning. They find mistakes but prove nothing."""
 
 import itertools
 import json
@@ -17,24 +17,24 @@ __all__ = ["check_loss", "probe"]
 Array = NDArray[np.float64]
 
 _OURS = {loss.name: loss for loss in (Huber, Logistic, Softmax, Squared)}
-_ROWS = 32  # of the targets
+_ROWS = 32  # of the targets that are tried
 _SCALES = (1e-3, 0.1, 1.0, 10.0, 100.0)  # of scores
-_STEPS = np.array([0.1, 0.1, 0.1, 1.0, 1.0, 3.0])  # from a score to another, of its scale
+_STEPS = np.array([0.1, 0.1, 0.1, 1.0, 1.0, 3.0])  # between two scores, relative to the scale
 _ROUNDING = 1e-6  # relative
 _MOST_ROUNDING = 1e-3  # of the largest gradient
-_EXACT = 1e-9  # as a score, what a gradient or a statistic may be off by
+_EXACT = 1e-9  # error of a gradient or a statistic, in units of a score
 
 
 def check_loss(loss: Loss) -> None:
-    """Refuse a loss that does not say what a certificate needs."""
+    """Refuse a loss without the attributes that a certificate needs."""
     if not isinstance(loss, Loss):
         raise WrongInput(f"make_loss must return a pilu.losses.Loss, got {loss!r}.")
     kind = type(loss)
     name, stated = kind.__dict__.get("name"), getattr(loss, "name", None)
     if not isinstance(name, str) or stated != name or _OURS.get(name, kind) is not kind:
         raise WrongInput(
-            f"name must be a text of {kind.__name__}'s own, got {stated!r}: the certificate would "
-            "speak of another loss."
+            f"name must be a string defined in {kind.__name__} and not taken by pilu, got "
+            f"name={stated!r}. The certificate would name another loss."
         )
     for number in ("smoothness", "lipschitz"):
         check_real(number, getattr(loss, number, None), above=0.0)
@@ -42,39 +42,39 @@ def check_loss(loss: Loss) -> None:
         json.dumps(loss.describe(), allow_nan=False)
     except (TypeError, ValueError):
         raise WrongInput(
-            f"options of the {name} loss must be numbers or text, for they stand in the "
-            f"certificate, got {loss.describe()!r}."
+            f"options of the {name} loss must be numbers or strings, got {loss.describe()!r}. The "
+            "certificate records them."
         ) from None
 
 
 def probe(loss: Loss, targets: Array) -> None:
-    """Try a loss at random scores of a few rows: shapes, and what it promises."""
+    """Test shapes and stated bounds of a loss at random scores of a few rows."""
     rng, targets = np.random.default_rng(0), _fixed(targets[:_ROWS, None, :])
     n, _, C = targets.shape
-    # Scores begin at zero, as far from the targets as these are large.
+    # Chains start at score zero: its distance to large targets is a scale, too.
     far = [size] if (size := float(np.abs(targets).max(initial=0.0))) > _SCALES[-1] else []
     for scale in (*_SCALES, *far):
         here = _fixed(targets + scale * rng.standard_normal((n, 6, C)))
         steps = scale * rng.standard_normal(here.shape) * _STEPS[:, None]
         there = _fixed(here + steps)
-        one, other = (_looked_at(loss, z, targets) for z in (here, there))
-        promises = _promises(loss, there - here, one, other)
-        if scale >= _SCALES[-1]:  # below, the rounding of a value can be larger than its changes
-            promises = itertools.chain(promises, _of_values(there - here, one, other))
-        for promise, found, most in promises:
-            if not (found <= most).all():
+        one, other = (_evaluate(loss, z, targets) for z in (here, there))
+        claims = _claims(loss, there - here, one, other)
+        if scale >= _SCALES[-1]:  # below, rounding may exceed the change of a value
+            claims = itertools.chain(claims, _claims_of_values(there - here, one, other))
+        for claim, measured, most in claims:
+            if not (measured <= most).all():
                 raise WrongInput(
-                    f"{promise} of the {loss.name} loss does not hold: at scores of size "
-                    f"{scale:g} there was {np.max(found - most):.3g} more than it allows. Nothing "
-                    "can be certified with it (docs/losses.md)."
+                    f"{claim} of the {loss.name} loss does not hold: at scores of size {scale:g} "
+                    f"it is violated by {np.max(measured - most):.3g}. Nothing can be certified "
+                    "with this loss (docs/losses.md)."
                 )
 
 
-class _Look(NamedTuple):
+class _Evaluation(NamedTuple):
     value: Array
     slope: Array
     statistic: Array
-    rounding: float  # of scores
+    rounding: float  # error of the scores
 
     @property
     def steepness(self) -> Array:
@@ -82,26 +82,26 @@ class _Look(NamedTuple):
         return np.asarray(np.linalg.norm(self.slope, axis=-1))
 
 
-def _promises(
-    loss: Loss, step: Array, one: _Look, other: _Look
+def _claims(
+    loss: Loss, step: Array, one: _Evaluation, other: _Evaluation
 ) -> Iterator[tuple[str, Array, Array]]:
-    """What was found between two scores, and the most that there may be."""
+    """(claim, measured value, largest allowed value) for pairs of scores."""
     moved, C = np.linalg.norm(step, axis=-1), step.shape[-1]
     rounding = one.rounding + other.rounding
     slack = loss.smoothness * (_EXACT + rounding)  # of a gradient
     g, h = one.statistic, other.statistic
     low, high = np.minimum(g, h), np.maximum(g, h)
-    # A row's points lie in the interval between two of them, and in one around all.
+    # Intervals: one point, two points, all points of a row.
     around = low.min(axis=1, keepdims=True), high.max(axis=1, keepdims=True)
     for (start, end), points in (
         ((g, g), [one]),
         ((low, high), [one, other]),
         (around, [one, other]),
     ):
-        found = loss.largest_gradient(start, end, C)
-        largest = _shaped(loss, "largest_gradient", found, start.shape)
+        stated = loss.largest_gradient(start, end, C)
+        largest = _check_shape(loss, "largest_gradient", stated, start.shape)
         for point in points:
-            # However large the scores, most of a gradient is not taken for rounding.
+            # Rounding explains only a small part of a gradient, however large the scores are.
             room = min(slack, _MOST_ROUNDING * float(point.steepness.max()))
             yield "largest_gradient", point.steepness, largest * (1 + _ROUNDING) + room
     turned = np.linalg.norm(other.slope - one.slope, axis=-1)
@@ -111,8 +111,10 @@ def _promises(
     yield "convexity", -np.sum((other.slope - one.slope) * step, axis=-1), slack * moved
 
 
-def _of_values(step: Array, one: _Look, other: _Look) -> Iterator[tuple[str, Array, Array]]:
-    """A convex function rises by no less than its slope before, and by no more than that after."""
+def _claims_of_values(
+    step: Array, one: _Evaluation, other: _Evaluation
+) -> Iterator[tuple[str, Array, Array]]:
+    """A convex function rises at least by its slope at the start, at most by that at the end."""
     moved, steep = np.linalg.norm(step, axis=-1), one.steepness + other.steepness
     risen, rounding = other.value - one.value, one.rounding + other.rounding
     slack = steep * (_ROUNDING * moved + rounding) + _ROUNDING * np.max(np.abs(risen))
@@ -122,27 +124,27 @@ def _of_values(step: Array, one: _Look, other: _Look) -> Iterator[tuple[str, Arr
 
 
 def _fixed(array: Array) -> Array:
-    """A copy that nobody writes into."""
+    """A read-only copy."""
     array = np.array(array)
     array.flags.writeable = False
     return array
 
 
-def _looked_at(loss: Loss, scores: Array, targets: Array) -> _Look:
-    """Value, gradient and statistic, of the shapes that they must have."""
+def _evaluate(loss: Loss, scores: Array, targets: Array) -> _Evaluation:
+    """Value, gradient and statistic, with their shapes checked."""
     one_less = scores.shape[:-1]
-    return _Look(
-        _shaped(loss, "value", loss.value(scores, targets), one_less),
-        _shaped(loss, "gradient", loss.gradient(scores, targets), scores.shape),
-        _shaped(loss, "statistic", loss.statistic(scores, targets), one_less),
+    return _Evaluation(
+        _check_shape(loss, "value", loss.value(scores, targets), one_less),
+        _check_shape(loss, "gradient", loss.gradient(scores, targets), scores.shape),
+        _check_shape(loss, "statistic", loss.statistic(scores, targets), one_less),
         2.0**-44 * float(np.abs(scores).max()),
     )
 
 
-def _shaped(loss: Loss, name: str, found: Array, shape: tuple[int, ...]) -> Array:
-    if np.shape(found) != shape or not np.isfinite(found).all():
+def _check_shape(loss: Loss, name: str, values: Array, shape: tuple[int, ...]) -> Array:
+    if np.shape(values) != shape or not np.isfinite(values).all():
         raise WrongInput(
             f"{name} of the {loss.name} loss must be finite and of shape {shape} for scores of "
-            f"shape (rows, runs, scores), got shape {np.shape(found)}."
+            f"shape (rows, runs, scores), got shape {np.shape(values)}."
         )
-    return found
+    return values

@@ -1,4 +1,4 @@
-"""Learning with a smooth loss, as a kind of problem (`chains.problem`)."""
+"""Learning with a smooth loss, as a `chains.problem.Problem`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,8 +26,8 @@ Array = NDArray[np.float64]
 class SmoothProblem(SmoothObjective):
     """Rows, a loss, a penalty, and the auxiliary runs that estimate means.
 
-    The runs are drawn once for the rows that are left: drawing them again until they suit would
-    void the certificate. Forgetting rows replaces them.
+    The runs are fixed until rows are forgotten, which replaces them. Redrawing them until they suit
+    would void the certificate.
     """
 
     runs: AuxiliaryRuns
@@ -42,14 +42,14 @@ class SmoothProblem(SmoothObjective):
         loss: Loss,
         runs: AuxiliaryRuns,
     ) -> Self:
-        """The problem of rows seen for the first time."""
+        """The problem of new rows."""
         return cls.first_seen(source, alpha, n_outputs, batch_size, loss, runs=runs)
 
     @classmethod
     def restored(
         cls, record: Mapping[str, Any], source: RowSource, n_outputs: int, loss: Loss, n_runs: int
     ) -> Self:
-        """The problem of a store's record (`record`)."""
+        """The problem that a store kept as `record`."""
         return cls(
             source,
             float(record["alpha"]),
@@ -81,7 +81,7 @@ class SmoothProblem(SmoothObjective):
         return SmoothLaw(self, *run, self.runs)
 
     def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> Self:
-        """The problem without `rows`, with auxiliary runs of its own."""
+        """The problem without `rows`, with new auxiliary runs."""
         return replace(super().without(rows, x, y), runs=self.runs.renewed())
 
     def describe_loss(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class SmoothProblem(SmoothObjective):
         return self.loss.describe()
 
     def record(self) -> dict[str, Any]:
-        """What a store keeps: the same runs serve every command until a row is forgotten."""
+        """What a store keeps. The auxiliary runs stay the same until rows are forgotten."""
         return {
             **super().record(),
             "largest_curvature": self.largest,

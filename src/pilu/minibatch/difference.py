@@ -129,7 +129,7 @@ class _Difference:
         law, M = self._law, self._law.problem.n_batches
         batches, eta = law.problem.batch_of(self._rows), law.step_size
         delta, first = np.zeros_like(law.start), int(np.min(batches))
-        for k, batch in self._retained.turns(range(first, law.schedule.n_steps)):
+        for k, batch in self._retained.batches_at(range(first, law.schedule.n_steps)):
             here = batches == k % M
             delta = batch.step(delta, eta, law.alpha)
             if here.any():

@@ -72,7 +72,7 @@ def _stepwise(
     p, alpha = problem.n_parameters, problem.alpha
     begun = whole = Flow(np.eye(p), np.zeros((p, p)))
     with progress_bar(steps, what="covariances", unit="step") as bar:
-        for k, batch in problem.turns(range(first, first + steps)):
+        for k, batch in problem.batches_at(range(first, first + steps)):
             spread, _ = propagated(whole.spread, batch, step_size, alpha)
             spread[np.diag_indices(p)] += 2 * step_size
             whole = Flow(batch.step(whole.matrix, step_size, alpha), spread)

@@ -1,4 +1,4 @@
-"""The law of a chain on mini-batches, with what accountants and forecasts need of it."""
+"""The law of a chain on mini-batches, as accountants and forecasts use it."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,14 +20,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class MinibatchLaw(MinibatchIterates):
-    """What `chains.law.Law` asks for. Maps of different batches do not commute: all is dense."""
+    """Implements `chains.law.Law`. Maps of different batches do not commute: all is dense."""
 
     is_gaussian: ClassVar[bool] = True
     blas_threads: ClassVar[int | None] = None
 
     @property
     def sensitivities(self) -> MinibatchSensitivities:
-        """Bounds on gradients at the rows' visits."""
+        """Bounds on the rows' gradients at their visits."""
         return MinibatchSensitivities(self)
 
     @property
@@ -36,7 +36,7 @@ class MinibatchLaw(MinibatchIterates):
         return float(np.linalg.eigvalsh(self.final_covariance[0])[0])
 
     def prepare_after_learning(self) -> None:
-        """Take the pass over all steps that every request needs."""
+        """Compute the means at all steps, which all requests share."""
         self.prepare()
 
     def comparison(self, request: Request, likely_size: int = 0) -> Comparison:
@@ -44,11 +44,11 @@ class MinibatchLaw(MinibatchIterates):
         return compare_minibatches(self, request.rows, request.X, request.Y)
 
     def coordinates(self, X: Array) -> Array:
-        """The rows themselves."""
+        """The rows, unchanged."""
         return X
 
     def portable(self) -> None:
-        """None: one request takes all cores."""
+        """None: one request uses all cores."""
         return None
 
     def forecast(self, points: Array, n_unlearn_steps: int) -> MinibatchForecast:

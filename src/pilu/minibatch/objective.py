@@ -1,8 +1,8 @@
-"""Ridge regression in mini-batches: contiguous rows in a fixed order, walked through in turn.
+"""Ridge regression on mini-batches: contiguous rows in a fixed order, visited cyclically.
 
     grad f_t(theta) = X_t'(X_t theta - Y_t) + alpha theta        [PILU, app. mini-batch, the update]
 
-A batch that has no rows left keeps its turn, and its step is then shrinkage by alpha and noise.
+An empty batch still takes its step, which is shrinkage by alpha and noise.
 """
 
 from collections.abc import Iterator
@@ -23,30 +23,30 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class RidgeBatches(BatchedObjective):
-    """Ridge regression in mini-batches."""
+    """Ridge regression on mini-batches."""
 
     @classmethod
     def fit(cls, source: RowSource, alpha: float, n_outputs: int, batch_size: int) -> Self:
-        """The problem of rows seen for the first time, digested in the same pass."""
+        """The problem of new rows, whose digests are computed in the same pass."""
         problem, largest = cls(source, alpha, batch_size, n_outputs, np.inf), 0.0
         for t in range(problem.n_batches):
             batch = Batch(*source.first(problem.positions(t)), source.fit_intercept)
             largest = max(largest, batch.largest())
         return replace(problem, largest=alpha + largest)
 
-    def turns(self, steps: range) -> Iterator[tuple[int, Batch]]:
-        """(step, batch) for each of the steps; their rows are checked before the first."""
-        positions = {t: self.positions(t) for t in self.batches_met(steps)}
+    def batches_at(self, steps: range) -> Iterator[tuple[int, Batch]]:
+        """(step, batch) for each step; all rows are checked before the first one."""
+        positions = {t: self.positions(t) for t in self.visited_batches(steps)}
         self.source.check(positions.values())
         for k in steps:
             yield k, self.batch(positions[k % self.n_batches])
 
     def smallest_without(self, rows: NDArray[np.intp]) -> float:
-        """A lower bound, never below alpha, on every batch's smallest eigenvalue without rows."""
+        """A lower bound, at least alpha, on every batch's smallest eigenvalue without `rows`."""
         retained, p = replace(self, source=self.source.without(rows)), self.n_parameters
         if np.min(retained.batch_sizes) < p:
             return self.alpha
-        least = self._smallest.copy()  # only those of the rows' batches change
+        least = self._smallest.copy()  # only the batches of `rows` change
         for t in np.unique(self.batch_of(rows)):
             least[t] = retained.smallest_eigenvalues(range(int(t), int(t) + 1))[0]
         margin = 8 * np.finfo(np.float64).eps * (p + 2) * self.largest
@@ -57,6 +57,6 @@ class RidgeBatches(BatchedObjective):
         return self.smallest_eigenvalues(range(self.n_batches))
 
     def smallest_eigenvalues(self, batches: range) -> Array:
-        """Of X_t'X_t, for some batches."""
-        values = (np.linalg.eigvalsh(batch.gram())[0] for _, batch in self.turns(batches))
+        """Smallest eigenvalue of X_t'X_t for some batches."""
+        values = (np.linalg.eigvalsh(batch.gram())[0] for _, batch in self.batches_at(batches))
         return np.array([float(value) for value in values])

@@ -1,4 +1,4 @@
-"""Ridge regression on mini-batches, as a kind of problem (`chains.problem`)."""
+"""Ridge regression on mini-batches, as a `chains.problem.Problem`."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class MinibatchProblem(RidgeBatches):
-    """Rows in batches, and a penalty that acts at every step."""
+    """Ridge regression on mini-batches, with a penalty that acts at every step."""
 
     def walk(
         self,
@@ -29,11 +29,11 @@ class MinibatchProblem(RidgeBatches):
         first_step: int,
         gaussian: GaussianSource,
     ) -> Array:
-        """Theta after a segment of steps, one batch each."""
-        turns = self.turns(range(first_step, first_step + segment.steps))
+        """Theta after a segment of steps, each on one batch."""
+        batches = self.batches_at(range(first_step, first_step + segment.steps))
 
         def gradient(theta: Array, k: int) -> Array:
-            _, batch = next(turns)
+            _, batch = next(batches)
             return batch.back(batch.times(theta) - batch.targets) + self.alpha * theta
 
         return walk(theta, gradient, step_size, segment, gaussian, first_step)

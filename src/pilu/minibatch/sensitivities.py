@@ -1,8 +1,8 @@
-"""Sensitivity bounds along a chain of mini-batches: nonzero at the rows' visits only.
+"""Sensitivity bounds along a chain on mini-batches: nonzero only at the rows' visits.
 
-A row acts when its batch has its turn, so the union bound runs over its N_i visits: each bound
-may fail with probability delta_s / N_i   [PILU, app. mini-batch]. For a group it runs over all
-visits of all its rows.
+A row acts only at the N_i visits of its batch, so the union bound is over these: each bound may
+fail with probability delta_s / N_i   [PILU, app. mini-batch]. For a group it is over all visits of
+all its rows.
 """
 
 from dataclasses import dataclass
@@ -23,30 +23,30 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MinibatchSensitivities:
-    """Sensitivity bounds of a chain of mini-batches."""
+    """Sensitivity bounds of a chain on mini-batches."""
 
     law: MinibatchIterates
 
     rounding: ClassVar[float] = ROUNDING
 
     def terms(self, slack: float) -> dict[str, Any]:
-        """Nothing: the laws are exact."""
+        """No extra terms: the laws are exact."""
         return {}
 
     def check_options(self, *, group: str, strong_convexity: str) -> None:
-        """All of the theorem's options are available."""
+        """Accept all options of the theorem."""
 
     def prepare(self, rows: NDArray[np.intp]) -> None:
-        """Compute the residual variances of all these rows in one sweep."""
-        self.law.expect(rows)
+        """Compute the residual variances of these rows together."""
+        self.law.prepare_variances(rows)
 
     def of_each(self, rows: Request, slack: float) -> Array:
-        """Bounds for each row by itself: (n x N)."""
+        """Bounds for each row on its own: (n x N)."""
         bounds = np.zeros((len(rows.X), self.law.schedule.n_steps))
         for visit in self.law.residual_laws(rows.rows):
             if len(visit.steps):
-                found = self._at_visits(rows, visit, slack / len(visit.steps))
-                bounds[visit.members[:, None], visit.steps] = found
+                at_visits = self._at_visits(rows, visit, slack / len(visit.steps))
+                bounds[visit.members[:, None], visit.steps] = at_visits
         return bounds
 
     def of_group_sum(self, rows: Request, slack: float) -> Array:
@@ -54,8 +54,8 @@ class MinibatchSensitivities:
         bounds, n_visits = np.zeros(self.law.schedule.n_steps), self.law.n_visits(rows.rows)
         for visit in self.law.residual_laws(rows.rows):
             if len(visit.steps):
-                found = self._at_visits(rows, visit, slack / n_visits)
-                bounds[visit.steps] += np.sum(found, axis=0)
+                at_visits = self._at_visits(rows, visit, slack / n_visits)
+                bounds[visit.steps] += np.sum(at_visits, axis=0)
         return bounds
 
     def _at_visits(self, rows: Request, visit: VisitLaw, tail: float) -> Array:
@@ -70,12 +70,12 @@ class MinibatchSensitivities:
         return np.asarray(law.step_size * norms * bounds * (1 + rounding))
 
     def of_group_jointly(self, rows: Request, slack: float) -> Array:
-        """The norm of the gradient of those rows whose batch has its turn: (N,)."""
+        """The norm of the summed gradient of the group's rows in each step's batch: (N,)."""
         law, N = self.law, self.law.schedule.n_steps
         bounds, batches = np.zeros(N), law.problem.batch_of(rows.rows)
-        turns = np.unique(batches)
-        n_visits = sum(len(law.problem.visits(int(t), N)) for t in turns)
-        for t in turns:
+        visited = np.unique(batches)
+        n_visits = sum(len(law.problem.visits(int(t), N)) for t in visited)
+        for t in visited:
             members, steps = np.flatnonzero(batches == t), law.problem.visits(int(t), N)
             if not len(steps):
                 continue
@@ -94,7 +94,7 @@ class MinibatchSensitivities:
         return bounds
 
     def contraction(self, rows: Request, strong_convexity: str) -> float:
-        """c of every batch's step, the rows left out   [PILU, app. mini-batch]."""
+        """c of every batch's step without the rows   [PILU, app. mini-batch]."""
         problem = self.law.problem
         by_alpha = strong_convexity == "alpha"
         m = problem.alpha if by_alpha else problem.smallest_without(rows.rows)

@@ -1,7 +1,7 @@
 """The Gaussian law of the iterates theta_k of a schedule, k = 0..N-1, and of residuals.
 
 All phases run on one problem, the one without any forgotten row (docs/guarantee.md, "Repeated
-requests"), so the mean is that of noiseless descent and only the covariance sees the noise levels:
+requests"). So the mean is that of noiseless descent, and only the covariance depends on the noise:
 
     theta_k ~ N(m_k, I_d (x) Sigma_k)                             [PILU, Lemma gaussian-kronecker]
     x'theta_k - y ~ N(u_k, v_k I_d),  u_k = x'm_k - y,  v_k = x'Sigma_k x   [PILU, Thm 1(i)]
@@ -25,16 +25,16 @@ __all__ = ["RidgeIterates"]
 
 Array = NDArray[np.float64]
 
-_TOGETHER = 64  # eigenvalues whose profiles are formed together
-_KEPT_BYTES = 2**27  # of mean profiles, which every request of a law needs again
+_TOGETHER = 64  # eigenvalues whose profiles are computed together
+_KEPT_BYTES = 2**27  # of mean profiles, which all requests of a law share
 
 
 @dataclass(frozen=True, eq=False)
 class RidgeIterates:
     """The law of every iterate of a chain on one problem, from a fixed start (p x d).
 
-    Where the spectrum has rows taken out of its basis, residual means and what follows from the
-    schedule alone are there; profiles need an eigenbasis.
+    A spectrum with a low-rank correction supports residual means and whatever follows from the
+    schedule alone. Profiles need an eigenbasis.
     """
 
     spectrum: Spectrum
@@ -54,13 +54,13 @@ class RidgeIterates:
         return self.spectrum.alpha
 
     def largest_size(self, n_more_steps: int) -> float:
-        """Bounds |theta|, a deviation included, of this run and of any without some of its rows.
+        """Bounds |theta| up to a deviation, in this run and in every run without some of its rows.
 
-        Now and up to n_more_steps later   [docs/guarantee.md, "Floating point"].
+        It holds for the next `n_more_steps`, too   [docs/guarantee.md, "Floating point"].
         """
         spectrum, eta = self.spectrum, self.step_size
         steps, start = self.schedule.n_steps + n_more_steps, float(np.linalg.norm(self.start))
-        if math.isinf(spectrum.target_norm):  # not told: then for this run alone
+        if math.isinf(spectrum.target_norm):  # not known: the bound is for this run alone
             mean = start + steps * eta * float(np.linalg.norm(spectrum.cross))
         else:
             pushes = steps * spectrum.target_norm**2, steps * spectrum.target_norm
@@ -69,10 +69,10 @@ class RidgeIterates:
 
     @cached_property
     def step_error(self) -> float:
-        """How far a step as it is computed is from the true one (`chains.rounding`).
+        """Bounds the error of a computed step (`chains.rounding`).
 
-        An eigenproblem is solved for A, and another for A without rows; what that does to a matrix
-        of norm 1 was measured, at up to 5e-15 for 1,500 columns.
+        Two eigenproblems are solved: for A, and for A without rows. Their error for a matrix of
+        norm 1 was measured as up to 5e-15 for 1,500 columns.
         """
         eigenproblems = 2 * UNIT * (2 + math.sqrt(self.spectrum.n_parameters) / 8)
         largest = self.step_size * self.spectrum.largest
@@ -80,20 +80,20 @@ class RidgeIterates:
 
     @cached_property
     def push_error(self) -> float:
-        """The same for eta B, what a step adds."""
+        """The same for eta B, which a step adds."""
         spectrum, size = self.spectrum, float(np.linalg.norm(self.spectrum.cross))
         terms = size
-        if math.isfinite(spectrum.target_norm):  # |X|_F |Y|, in which nothing cancels
+        if math.isfinite(spectrum.target_norm):  # |X|_F |Y|, without cancellation
             squared_norm = float(np.sum(spectrum.eigenvalues - spectrum.alpha))
             terms = max(size, math.sqrt(squared_norm) * spectrum.target_norm)
         return self.step_size * (2 * UNIT * size + self.statistics_error * terms)
 
     def rounding(self, n_rows: int, more: float = 0.0) -> StepRounding:
-        """For this run and the one without `n_rows` rows; a step's error is `more` than ours."""
+        """Rounding for this run and one without `n_rows` rows, with `more` error per step."""
         error, spectrum = self.step_error + more, self.spectrum
         eta, N = self.step_size, self.schedule.n_steps
         ends = abs(1 - eta * spectrum.alpha), abs(1 - eta * spectrum.largest)
-        # Each row taken out moves the others' eigenvalues past at most one neighbour.
+        # Each removed row moves an eigenvalue past at most one neighbour.
         taken = n_rows if spectrum.removed is None else n_rows + len(spectrum.removed)
         return StepRounding(error, max(ends) + error, self._memory + taken * N, eta, self.schedule)
 
@@ -132,13 +132,13 @@ class RidgeIterates:
         return profile
 
     def _some_eigenvalues(self) -> Iterator[tuple[slice, Array]]:
-        # A few at a time: the temporaries of a whole profile would be several times its size.
+        # In parts: the temporaries of a whole profile would be several times its size.
         for first in range(0, len(self.spectrum.eigenvalues), _TOGETHER):
             part = slice(first, first + _TOGETHER)
             yield part, self.spectrum.eigenvalues[part, None]
 
     def final_variances(self, a: Array) -> Array:
-        """Eigenvalue of Sigma_N, the covariance after all steps, where A has eigenvalue a."""
+        """Eigenvalues of Sigma_N, the covariance after all steps, for eigenvalues a of A."""
         steps, noise = np.array(self.schedule.segments).T
         after = self.schedule.n_steps - np.cumsum(steps)
         added = spread(a[..., None], self.step_size, steps)
@@ -169,18 +169,18 @@ class RidgeIterates:
 
     @cached_property
     def mean_errors(self) -> Array:
-        """What rounding of the steps may do to m_k, for all k: (N,)."""
+        """Bounds on the rounding error of m_k, for all k: (N,)."""
         return mean_errors(self.step_error, self.mean_norms, self.push_error)
 
     @cached_property
     def deviation_errors(self) -> Array:
-        """What it may add to the deviation x'Sigma_k x of a row of norm 1, for all k: (N,)."""
+        """Bounds on the rounding error of sqrt(x'Sigma_k x) for |x| = 1, for all k: (N,)."""
         return deviation_errors(self.step_error, self.schedule.variances(self.step_size))
 
     def coordinates(self, X: Array) -> Array:
-        """Rows in the eigenbasis; training rows have nothing outside it.
+        """Rows in the eigenbasis, which spans all training rows.
 
-        A law without its basis is for rows that are given in it.
+        A law without its basis takes rows that are already in coordinates.
         """
         return X @ self.spectrum.basis if len(self.spectrum.basis) else X
 
@@ -194,7 +194,7 @@ class RidgeIterates:
         return np.sqrt(squares, out=squares)
 
     def residual_means(self, Z: Array, Y: Array) -> Array:
-        """u_k itself, step by step, with rows taken out of the basis on the way: (n x d x N)."""
+        """u_k computed step by step, which allows a corrected basis: (n x d x N)."""
         spectrum, eta = self.spectrum, self.step_size
         means = np.empty((self.schedule.n_steps, len(Z), self.n_outputs))
         m, push = self.start_coordinates, eta * spectrum.cross
@@ -211,7 +211,7 @@ class RidgeIterates:
         if spectrum.is_diagonal:
             squares = Powers.of(spectrum.eigenvalues, self.step_size).squared()
             return np.asarray(np.sqrt(squares.series(energies[:, None], N)[0]) * (1 + 1e-12 * N))
-        bounds = np.full(N, np.sqrt(np.sum(energies)))  # a contraction, at least
+        bounds = np.full(N, np.sqrt(np.sum(energies)))  # steps contract
         if self.step_size * spectrum.largest <= 1.0:
             # B = X'Y, and sqrt(a) (1 - eta a)^k <= 1/sqrt(eta (2k + 1))
             falling = 1 / np.sqrt(self.step_size * (2 * np.arange(N) + 1))
@@ -225,12 +225,12 @@ class RidgeIterates:
 
     @cached_property
     def mean_bounds(self) -> Array:
-        """Bounds on |m_k|, in which nothing cancels, for all k: (N,)."""
+        """Bounds on |m_k| without cancellation, for all k: (N,)."""
         steps = self.step_size * np.cumsum(self.gradient_norms)
         return np.asarray(np.linalg.norm(self.start_coordinates) + steps)
 
     def without_basis(self) -> Self:
-        """The law for rows whose coordinates are known: light to send."""
+        """A copy for rows in coordinates, small to send to other processes."""
         spectrum = replace(self.spectrum, basis=np.empty((0, self.spectrum.basis.shape[1])))
         law = replace(self, spectrum=spectrum, start=np.empty((0, self.n_outputs)))
         for known in ("start_coordinates", "gradient_norms", "step_error", "_memory"):
@@ -238,8 +238,8 @@ class RidgeIterates:
         return law
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy, without the one that grows: on a cluster's worker one thread may send the law to
-        # another worker while a second one fills its caches.
+        # A copy, because on a cluster one thread may pickle the law while another fills its caches.
+        # The profiles grow after they are cached, so they are left out.
         state = self.__dict__.copy()
         state.pop("_profiles", None)
         return state
@@ -250,7 +250,7 @@ class RidgeIterates:
 
     @cached_property
     def start_coordinates(self) -> Array:
-        """theta_0 in the basis."""
-        if not self.start.any():  # the usual case, without p^2 products
+        """Coordinates of theta_0 in the basis."""
+        if not self.start.any():  # the usual case: no product is needed
             return np.zeros((self.spectrum.basis.shape[1], self.n_outputs))
         return self.spectrum.basis.T @ self.start

@@ -1,4 +1,4 @@
-"""The law of a full-batch ridge chain, with what accountants and forecasts need of it."""
+"""The law of a full-batch ridge chain, as accountants and forecasts use it."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,10 +20,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class RidgeLaw(RidgeIterates):
-    """What `chains.law.Law` asks for, in an eigenbasis."""
+    """Implements `chains.law.Law` in an eigenbasis."""
 
     is_gaussian: ClassVar[bool] = True
-    blas_threads: ClassVar[int | None] = 1  # matrices of a few dozen rows: a second only costs
+    blas_threads: ClassVar[int | None] = (
+        1  # matrices have a few dozen rows: a second thread is slower
+    )
 
     @property
     def sensitivities(self) -> RidgeSensitivities:
@@ -36,7 +38,7 @@ class RidgeLaw(RidgeIterates):
         return float(np.min(self.final_variances(self.spectrum.eigenvalues)))
 
     def prepare_after_learning(self) -> None:
-        """Nothing: profiles are computed when they are first needed."""
+        """Do nothing: profiles are computed on first use."""
 
     def comparison(self, request: Request, likely_size: int = 0) -> Comparison:
         """The run with the rows against the run without them."""

@@ -1,9 +1,9 @@
-"""Ridge regression on the rows that are left: rows, statistics and eigenbasis kept together.
+"""Ridge regression on the remaining rows: rows, statistics and eigenbasis kept together.
 
 f(theta) = sum_j |x_j'theta - y_j|^2 / 2 + alpha |theta|^2 / 2        [PILU, sec. 3.2]
 
-Taking out a few rows leaves the eigenbasis as it is: they stand beside it as a low-rank correction,
-until there are too many of them or somebody asks for the eigenbasis or the statistics themselves.
+Removing a few rows does not change the eigenbasis: they are kept as a low-rank correction. A new
+eigenbasis is computed when there are too many of them, or when it or the statistics are needed.
 """
 
 import math
@@ -32,15 +32,15 @@ __all__ = ["RidgeProblem"]
 
 Array = NDArray[np.float64]
 
-_STATISTICS_ERROR = 1e-12  # past it, subtracting rows gives way to a fresh pass over what is left
+_STATISTICS_ERROR = 1e-12  # past it, statistics are collected again from the remaining rows
 _MOST_PENDING = 32  # rows in a correction
-_PER_OCTAVE = 4  # of a stored error: about forty deletions until the rows are summed anew
-_COLUMNS_FOR_EACH = 32  # a new eigenbasis of fewer columns is cheaper than a correction
+_PER_OCTAVE = 4  # grid of a stored error: the rows are summed again after about forty deletions
+_COLUMNS_FOR_EACH = 32  # columns per row of a correction; with fewer, a new basis is cheaper
 
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """Statistics and eigenbasis of one moment, and the rows taken out since."""
+    """Statistics, an eigenbasis, and the rows removed since they were computed."""
 
     statistics: Statistics | None
     spectrum: Spectrum
@@ -59,14 +59,14 @@ class _Known:
 
 
 class RidgeProblem:
-    """Ridge regression on all rows at every step, as a kind of problem (`chains.problem`).
+    """Ridge regression on all rows at every step, as a `chains.problem.Problem`.
 
-    Immutable in what it means; forgetting rows gives a new problem. Inside, the correction is
-    replaced by a new eigenbasis on demand (`consolidate`). It holds the values of rows already
-    forgotten, so it is never pickled or copied.
+    It represents a fixed set of rows: forgetting rows returns a new problem. Internally,
+    `consolidate` replaces the correction by a new eigenbasis. A correction holds the values of
+    forgotten rows, so it is never pickled or copied.
 
     `solver` is "spectral" (one draw from the chain's law in the eigenbasis) or "gradient" (every
-    step on the rows); they are equal in law.
+    step on the rows). Both have the same law.
     """
 
     keeps_law: ClassVar[bool] = False
@@ -80,27 +80,15 @@ class RidgeProblem:
         self.alpha = alpha
         self.solver = solver
         self._known = known
-        self._settled: Statistics | None = None  # statistics without the rows taken out since
+        self._settled: Statistics | None = None  # statistics without the removed rows
 
     @classmethod
     def fit(
         cls, source: RowSource, alpha: float, n_outputs: int, solver: str = "spectral"
     ) -> "RidgeProblem":
-        """The problem of rows seen for the first time, digested in the same pass."""
+        """The problem of new rows, whose digests are computed in the same pass."""
         read = partial(source.features, first=True)
         return cls.collected(source, alpha, n_outputs, read, solver)
-
-    @classmethod
-    def known(
-        cls,
-        source: RowSource,
-        alpha: float,
-        statistics: Statistics | None,
-        spectrum: Spectrum,
-        solver: str = "spectral",
-    ) -> "RidgeProblem":
-        """A problem whose statistics and eigenbasis were kept."""
-        return cls(source, alpha, _Known(statistics, spectrum), solver)
 
     @classmethod
     def collected(
@@ -111,7 +99,7 @@ class RidgeProblem:
         read: ReadShare,
         solver: str = "spectral",
     ) -> "RidgeProblem":
-        """The problem of the rows that `read` gives."""
+        """The problem of the rows that `read` yields."""
         n, p = int(source.live.sum()), source.n_columns
         if n >= p:
             check_room(p)
@@ -127,7 +115,7 @@ class RidgeProblem:
     def of_statistics(
         cls, source: RowSource, alpha: float, statistics: Statistics, solver: str = "spectral"
     ) -> "RidgeProblem":
-        """The problem of rows whose sums are known."""
+        """The problem of rows whose statistics are known."""
         return cls(source, alpha, _Known.of(statistics, alpha), solver)
 
     @property
@@ -137,7 +125,7 @@ class RidgeProblem:
 
     @property
     def largest(self) -> float:
-        """Largest eigenvalue of A, with the rows that were taken out since."""
+        """Largest eigenvalue of A; an upper bound while there is a correction."""
         return self._known.spectrum.largest
 
     @property
@@ -152,24 +140,24 @@ class RidgeProblem:
 
     @property
     def corrected_spectrum(self) -> Spectrum:
-        """The eigenbasis of some moment, with rows taken out since: cheap to have and to use."""
+        """An eigenbasis, with a low-rank correction for the rows removed since."""
         return self._known.spectrum
 
     @property
     def spectrum(self) -> Spectrum:
-        """The eigenbasis of the problem as it stands."""
+        """The eigenbasis of the current problem."""
         self.consolidate()
         return self._known.spectrum
 
     @property
     def statistics(self) -> Statistics | None:
-        """X'X and X'Y of the rows that are left; None where there are fewer rows than columns."""
+        """X'X and X'Y of the remaining rows; None if there are fewer rows than columns."""
         self.consolidate()
         return self._known.statistics
 
     @property
     def statistics_before_spectrum(self) -> Statistics | None:
-        """The same, while the correction is still held: a new eigenbasis takes longer."""
+        """The same, without computing a new eigenbasis."""
         known = self._known
         if known.statistics is None or known.pending is None:
             return known.statistics
@@ -178,7 +166,7 @@ class RidgeProblem:
         return self._settled
 
     def consolidate(self) -> None:
-        """Replace the correction by a new eigenbasis: nothing is left of the rows taken out."""
+        """Replace the correction by a new eigenbasis, so that no removed row is held."""
         if self._known.pending is None:
             return
         statistics = self.statistics_before_spectrum
@@ -199,13 +187,13 @@ class RidgeProblem:
                 if len(pending[0]) > min(_MOST_PENDING, len(spectrum.basis) // _COLUMNS_FOR_EACH):
                     problem.consolidate()
                 return problem
-        # Few rows, or a deletion that cancels the digits of the rest: start from the rows.
+        # Too few rows for statistics, or too much cancellation: start from the rows.
         return self.reading(source).recollected()
 
     def recollected(self, read: ReadShare | None = None) -> "RidgeProblem":
-        """The same problem with statistics and eigenbasis summed anew from the rows that are left.
+        """The same problem with statistics and eigenbasis computed again from the remaining rows.
 
-        What came from a subtraction is rounded differently from what never had the rows.
+        Statistics after a subtraction are rounded differently from those that never had the rows.
         """
         read = self.source.features if read is None else read
         return self.collected(self.source, self.alpha, self.n_outputs, read, self.solver)
@@ -228,7 +216,7 @@ class RidgeProblem:
         return RidgeProblem(source, self.alpha, self._known, self.solver)
 
     def with_solver(self, solver: str) -> "RidgeProblem":
-        """The same problem, solved in another way."""
+        """The same problem with another solver."""
         return RidgeProblem(self.source, self.alpha, self._known, solver)
 
     def for_steps(self, step_size: float) -> "RidgeProblem":
@@ -246,7 +234,7 @@ class RidgeProblem:
         """Theta after a segment of Langevin steps, drawn or taken one by one."""
         if self.solver == "spectral":
             return draw_after(theta, self.corrected_spectrum, step_size, segment, gaussian)
-        for _ in self.source.blocks():  # rows are compared with their digests once, before
+        for _ in self.source.blocks():  # check all rows against their digests once
             pass
 
         def gradient(theta: Array, step: int) -> Array:
@@ -255,18 +243,18 @@ class RidgeProblem:
         return walk(theta, gradient, step_size, segment, gaussian)
 
     def law(self, run: Run, *, corrected: bool = False) -> RidgeLaw:
-        """The law of a run; a corrected one may have rows taken out of its basis."""
+        """The law of a run; with `corrected`, its basis may have a low-rank correction."""
         spectrum = self.corrected_spectrum if corrected else self.spectrum
         return RidgeLaw(spectrum, *run, max(self.statistics_error, UNIT))
 
     def batch_facts(
         self, rows: NDArray[np.intp], n_steps: int, n_unlearn_steps: int
     ) -> dict[str, bool]:
-        """Nothing: every step takes all rows."""
+        """No facts: every step uses all rows."""
         return {}
 
     def timing_sample(self, n_steps: int) -> tuple[int, float]:
-        """A draw, or one step of many, and the eigenbasis as it was timed."""
+        """Steps to time (all in one draw, or a single step), and the eigenbasis's seconds."""
         return (n_steps if self.solver == "spectral" else 1), self.spectrum.seconds
 
     def describe_loss(self) -> dict[str, Any]:
@@ -278,8 +266,7 @@ class RidgeProblem:
         statistics, spectrum = self.statistics, self.spectrum
         sums = None
         if statistics is not None:
-            # More error is the safe side; with all its digits it would reveal the norm of the rows
-            # that were taken out.
+            # Rounded up, which is safe: all its digits would reveal the norm of the removed rows.
             error = up_to_grid(statistics.error, _PER_OCTAVE) if statistics.error else 0.0
             sums = {"target_energy": statistics.target_energy, "error": error}
         return {
@@ -289,7 +276,7 @@ class RidgeProblem:
         }
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """What a store keeps as arrays; computing a new eigenbasis comes last."""
+        """What a store keeps as arrays. The eigenbasis comes last because it may be computed."""
         statistics = self.statistics_before_spectrum
         if statistics is not None:
             yield "gram", statistics.gram
@@ -320,7 +307,7 @@ class RidgeProblem:
             float(record["spectrum_seconds"]),
             float(record["target_norm"]),
         )
-        return cls.known(source, alpha, statistics, spectrum, solver)
+        return cls(source, alpha, _Known(statistics, spectrum), solver)
 
     def __getstate__(self) -> dict[str, Any]:
         self.consolidate()

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 class RidgeSensitivities:
     """Sensitivity bounds of a full-batch chain.
 
-    Iterate 0 is deterministic and needs no tail; the paper's union bound over all steps is kept.
+    Iterate 0 is deterministic and needs no tail. The paper's union bound over all steps is kept.
     """
 
     law: RidgeIterates
@@ -28,17 +28,17 @@ class RidgeSensitivities:
     rounding: ClassVar[float] = ROUNDING
 
     def terms(self, slack: float) -> dict[str, Any]:
-        """Nothing: the laws are exact."""
+        """No extra terms: the laws are exact."""
         return {}
 
     def check_options(self, *, group: str, strong_convexity: str) -> None:
-        """All of the theorem's options are available."""
+        """Accept all options of the theorem."""
 
     def prepare(self, rows: NDArray[np.intp]) -> None:
-        """Requests share nothing but the law."""
+        """Do nothing: requests share only the law."""
 
     def of_each(self, rows: Request, slack: float) -> Array:
-        """Bounds for each row by itself: (n x N).
+        """Bounds for each row on its own: (n x N).
 
         s_k = eta |x| sqrt(v_k q_k),  q_k the upper slack/N quantile of chi'^2_d(|u_k|^2 / v_k)
         """

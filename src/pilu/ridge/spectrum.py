@@ -14,15 +14,15 @@ __all__ = ["Spectrum", "check_room"]
 
 Array = NDArray[np.float64]
 
-_MATRICES = 8  # p x p, at once, when a new eigenbasis takes an old one's place (measured)
+_MATRICES = 8  # p x p, held at a time when an eigenbasis is replaced (measured)
 
 
 def check_room(n_columns: int) -> None:
-    """Refuse columns whose eigenbasis this machine cannot hold, before the rows are read."""
+    """Refuse too many columns for this machine's memory, before the rows are read."""
     check_memory(
         _MATRICES * 8 * n_columns**2,
         f"X must have fewer columns, got {n_columns:,}: their eigenbasis",
-        "Reduce the columns by a map that was fixed beforehand (docs/sizes.md).",
+        "Reduce the columns by a map that does not depend on the rows (docs/sizes.md).",
     )
 
 
@@ -31,15 +31,15 @@ class Spectrum:
     """A = basis (diag(eigenvalues) - removed' removed) basis' + alpha (I - basis basis'), and X'Y.
 
     With fewer rows than columns the basis spans the row space only; on its complement A is alpha.
-    `removed` holds rows, in the basis, that were taken out since the basis was computed: as long as
-    they are few, working with them is cheaper than a new basis.
+    `removed` holds the coordinates of rows removed since the basis was computed. While they are
+    few, this correction is cheaper than a new basis.
     """
 
     eigenvalues: Array
     basis: Array
     cross: Array
     alpha: float
-    seconds: float = 0.0  # what building it took: the price of a redraw
+    seconds: float = 0.0  # time to compute it, the main cost of a redraw
     target_norm: float = math.inf  # at least |Y|
     removed: Array | None = None
 
@@ -47,16 +47,15 @@ class Spectrum:
     def of_statistics(cls, gram: Array, cross: Array, alpha: float) -> "Spectrum":
         """From X'X and X'Y: one symmetric eigenproblem."""
         started = time.perf_counter()
-        values, basis = np.linalg.eigh(
-            gram
-        )  # by the BLAS of the products: another one's threads wait
-        # X'X has no negative eigenvalue: what is below zero is rounding.
+        # NumPy's eigh uses the BLAS of the products. SciPy's would start the threads of another.
+        # X'X has no negative eigenvalue: values below zero are rounding.
+        values, basis = np.linalg.eigh(gram)
         values, cross = alpha + np.maximum(values, 0.0), basis.T @ cross
         return cls(values, basis, cross, alpha, time.perf_counter() - started)
 
     @classmethod
     def of_rows(cls, X: Array, Y: Array, alpha: float) -> "Spectrum":
-        """From the rows themselves, for fewer rows than columns: one thin SVD."""
+        """From the rows, for fewer rows than columns: one thin SVD."""
         started = time.perf_counter()
         left, singular, right = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
         cross = singular[:, None] * (left.T @ Y)
@@ -66,11 +65,11 @@ class Spectrum:
 
     @property
     def is_diagonal(self) -> bool:
-        """Whether the basis is an eigenbasis of A as it stands."""
+        """Whether the basis is an eigenbasis of A, without a correction."""
         return self.removed is None
 
     def without(self, X: Array, Y: Array) -> "Spectrum":
-        """The same basis with rows taken out; their values stay within."""
+        """The same basis without some rows, whose coordinates are kept as a correction."""
         Z = X @ self.basis
         removed = Z if self.removed is None else np.vstack([self.removed, Z])
         return replace(self, cross=self.cross - Z.T @ Y, removed=removed)
@@ -96,7 +95,7 @@ class Spectrum:
 
     @property
     def has_complement(self) -> bool:
-        """Whether the basis leaves out directions, all of eigenvalue alpha."""
+        """Whether there are directions outside the basis; A is alpha on them."""
         return bool(self.basis.shape[1] < self.basis.shape[0])
 
     @property
@@ -105,10 +104,10 @@ class Spectrum:
         return float(np.max(self.eigenvalues))
 
     def smallest_without(self, X: Array) -> float:
-        """A lower bound, never below alpha, on the smallest eigenvalue of A - X'X for rows X.
+        """A lower bound, at least alpha, on the smallest eigenvalue of A - X'X for rows X.
 
         One row x shifts the smallest eigenvalue to the root of the secular equation
-        sum_l (v_l'x)^2 / (w_l - t) = 1 below w_min; several rows take an eigenvalue problem.
+        sum_l (v_l'x)^2 / (w_l - t) = 1 below w_min. Several rows need an eigenproblem.
         """
         if self.has_complement:
             return self.alpha

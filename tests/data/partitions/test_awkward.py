@@ -360,7 +360,9 @@ def test_wrong_things_to_attach(rows, frame):
     ):
         with pytest.raises(ValueError, match=complaint):
             found.attach(*given).unlearn(2, **QUOTE)
-    with pytest.raises(ValueError, match=r"must be in memory.* for other losses than ridge"):
+    with pytest.raises(
+        ValueError, match=r"must be arrays or memory maps for losses other than ridge"
+    ):
         LangevinLogistic(n_steps=5).fit(rows[0], rows[1] > 0).attach(X, y)
 
 
