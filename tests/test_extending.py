@@ -56,6 +56,9 @@ class MeanProblem:
     def consolidate(self):
         pass
 
+    def drawing_privately(self):
+        return self
+
     def batch_facts(self, rows, n_steps, n_unlearn_steps):
         return {}
 

@@ -446,3 +446,40 @@ def test_every_loss_issues_certificates():
         certificate = forget(fitted(name), 8)
         expected = dataclasses.asdict(CASES[name].loss) | {"name": CASES[name].loss.name}
         assert dict(certificate.accountant["loss"]) == expected
+
+
+def test_a_refused_call_leaves_no_floor_of_other_rows_behind():
+    """The floor is kept with the law, so the rows that it rests on are checked first."""
+    X, y, _ = problem_for("huber")
+    X = X.copy()
+    model = LangevinHuber(random_state=3, **OPTIONS).fit(X, y)
+    expected = LangevinHuber(random_state=3, **OPTIONS).fit(X, y).fitted_.law.largest_size(5)
+    kept = X.copy()
+    X[:] = 0.0
+    with pytest.raises(RowsChanged):
+        model.quote([3], **REQUEST)
+    X[:] = kept
+    assert model.fitted_.law.largest_size(5) == expected
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [("redraw", None)],
+        [("redraw", 3)],
+        [("langevin", 3)],
+        [("langevin", 3), ("redraw", None)],
+        [("redraw", 3), ("redraw", 4)],
+    ],
+)
+def test_private_noise_ends_auxiliary_runs_of_a_chosen_seed(steps):
+    """Else seeds could be tried until the means suit, and the certificate would say private."""
+    quotes = []
+    for _ in range(2):
+        model = fitted("logistic", random_state=7).set_params(random_state=None)
+        for method, row in steps:
+            model.unlearn(row, method=method, **REQUEST)
+        quotes.append(model.quote(**REQUEST).noise)
+    assert (quotes[0] != quotes[1]).any()
+    positive = (quotes[0] > 0) & (quotes[1] > 0)
+    assert (quotes[0] != quotes[1])[positive].all()

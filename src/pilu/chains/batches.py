@@ -145,6 +145,10 @@ class BatchedObjective:
     def consolidate(self) -> None:
         """Do nothing: no values of forgotten rows are held."""
 
+    def drawing_privately(self) -> Self:
+        """The same: it draws nothing of its own."""
+        return self
+
     def for_steps(self, step_size: float) -> Self:
         """The same problem: its constants depend on the rows only."""
         return self

@@ -49,6 +49,8 @@ class Chain:
     def forgetting(self, problem: Problem, segment: Segment, gaussian: GaussianSource) -> "Chain":
         """Algorithm U: one more segment, on the problem without the forgotten rows."""
         done = self.schedule.n_steps
+        if gaussian.private:
+            problem = problem.drawing_privately()
         theta = problem.walk(self.theta, self.step_size, segment, done, gaussian)
         _check_precision(theta, self.step_size, segment)
         schedule = self.schedule.then(segment)

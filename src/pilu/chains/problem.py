@@ -96,6 +96,10 @@ class Problem(Protocol):
         """The same problem with constants as coarse as steps of this size allow."""
         ...
 
+    def drawing_privately(self) -> Self:
+        """The same problem, for a chain whose noise is private from now on."""
+        ...
+
     def consolidate(self) -> None:
         """Drop what is still held of forgotten rows."""
         ...

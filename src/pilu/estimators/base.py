@@ -320,12 +320,12 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         keep, fitted = check_flag("keep_empty_classes", keep_empty_classes), self.fitted_
         if keep and not is_classifier(self):
             raise complaint("keep_empty_classes", "False for a regressor", keep)
+        positions = fitted.book.find(
+            fitted.source.live, rows=rows, ids=ids, subject=subject, may_be_none=method == "redraw"
+        )
         terms = None  # a redraw has none
         if method == "langevin":
             terms = set_terms(fitted, accountant, epsilon, delta, n_unlearn_steps)
-        positions = fitted.book.find(
-            fitted.source.live, rows=rows, ids=ids, subject=subject, may_be_none=terms is None
-        )
         held_out = None if validation is None else read_validation(self, validation)
         given: tuple[Any, ...] = self.random_state, self.targets_, keep, held_out
         if terms is None:

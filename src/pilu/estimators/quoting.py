@@ -71,7 +71,7 @@ def set_terms(
     law = fitted.chain.law(corrected=True)
     is_auto = isinstance(accountant, str) and accountant == "auto"
     chosen = usual_accountant(law) if is_auto else resolve_accountant(accountant)
-    if not chosen.takes_corrections:
+    if not getattr(chosen, "takes_corrections", False):
         law = fitted.law
     return Terms(chosen, law, Target.of(law, value, delta, K))
 

@@ -46,13 +46,17 @@ class AuxiliaryRuns(NamedTuple):
         """Runs for a new fit; an integer makes them reproducible."""
         if random_state is None:
             return cls(n_runs, (secrets.randbits(128),), private=True)
-        return cls(n_runs, (random_state, 1), private=False)
+        return cls(n_runs, (int(random_state), 1), private=False)
 
     def renewed(self) -> "AuxiliaryRuns":
         """New runs after a request. The old seed cannot be recovered from the new one."""
         fresh = secrets.randbits(128) if self.private else None
         mixed = hashlib.sha256(repr((self.seed, fresh)).encode()).digest()
         return self._replace(seed=(int.from_bytes(mixed[:16]),))
+
+    def made_private(self) -> "AuxiliaryRuns":
+        """Runs that no chosen seed determines."""
+        return self if self.private else self._replace(private=True).renewed()
 
 
 class _Simulated(NamedTuple):
@@ -118,9 +122,14 @@ class SmoothIterates:
 
     @cached_property
     def _gradients_at_the_start(self) -> Array:
-        problem = self.problem
-        batches = range(problem.n_batches)
+        self._check_rows_once  # noqa: B018
+        problem, batches = self.problem, range(self.problem.n_batches)
         return np.array([problem.summed_gradient_norms(self.start, t) for t in batches])
+
+    @cached_property
+    def _check_rows_once(self) -> None:
+        """What this law keeps rests on rows that were compared with their digests."""
+        self.problem.check_rows(range(self.problem.n_batches))
 
     def n_visits(self, rows: Rows) -> int:
         """Visits of the rows' batches, summed over the rows."""
@@ -159,7 +168,7 @@ class SmoothIterates:
         def see(step: int, rows: Rows, scores: Array, targets: Array) -> None:
             means[rows, step // M] = np.mean(problem.loss.statistic(scores, targets), axis=1)
 
-        problem.check_rows(range(N))
+        self._check_rows_once  # noqa: B018
         theta, gaussian = np.tile(self.start, (1, R)), SimulatedGaussian(seed)
         largest, done = float(np.linalg.norm(theta)), 0
         with progress_bar(N, what=f"{R} auxiliary runs", unit="step") as bar:

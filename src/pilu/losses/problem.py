@@ -84,6 +84,13 @@ class SmoothProblem(SmoothObjective):
         """The problem without `rows`, with new auxiliary runs."""
         return replace(super().without(rows, x, y), runs=self.runs.renewed())
 
+    def drawing_privately(self) -> Self:
+        """The same problem with auxiliary runs that no chosen seed determines.
+
+        Otherwise seeds could be tried until their means suit.
+        """
+        return self if self.runs.private else replace(self, runs=self.runs.made_private())
+
     def describe_loss(self) -> dict[str, Any]:
         """Name and options of the loss."""
         return self.loss.describe()

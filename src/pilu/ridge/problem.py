@@ -219,6 +219,10 @@ class RidgeProblem:
         """The same problem with another solver."""
         return RidgeProblem(self.source, self.alpha, self._known, solver)
 
+    def drawing_privately(self) -> "RidgeProblem":
+        """The same problem: it draws nothing of its own."""
+        return self
+
     def for_steps(self, step_size: float) -> "RidgeProblem":
         """The same problem: the eigenbasis does not depend on the steps."""
         return self
