@@ -235,7 +235,7 @@ def test_one_methods_work_does_not_shorten_anothers(diabetes):
         ({"X_test": np.zeros((2, 10))}, "must be given together, got only X_test"),
         ({"y_test": np.zeros(2)}, "must be given together, got only y_test"),
         ({"X_test": np.zeros((2, 9)), "y_test": np.zeros(2)}, "X_test, y_test.*9 features"),
-        ({"X_test": np.zeros((2, 10)), "y_test": np.zeros(3)}, "as many rows"),
+        ({"X_test": np.zeros((2, 10)), "y_test": np.zeros(3)}, "the same number of rows"),
         ({"model": pilu.LangevinRidge(batch_size=5)}, "batch_size must be None in a comparison"),
         ({"model": pilu.LangevinRidge(alpha=-1.0)}, "alpha must be"),
         ({"model": Redraw()}, "model must be a LangevinRidge or"),

@@ -111,7 +111,7 @@ def test_labels_that_were_not_there_at_fit(names, wrong):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"alpha": 0.0}, "alpha must be a finite number > 0, got alpha=0.0.*without a penalty"),
+        ({"alpha": 0.0}, "alpha must be a finite number > 0, got alpha=0.0.*Without a penalty"),
         ({"alpha": -1.0}, "alpha must be a finite number > 0, got alpha=-1.0"),
         ({"alpha": np.nan}, "alpha must be"),
         ({"n_auxiliary_runs": 0}, "n_auxiliary_runs must be an integer >= 1"),
@@ -192,9 +192,9 @@ def test_what_other_losses_than_ridge_cannot_have(name, options, words):
 def test_dask_collections():
     X, y, _ = problem_for("logistic")
     lazy = da.from_array(X, chunks=(8, 3)), da.from_array(y, chunks=8)
-    with pytest.raises(ValueError, match="X and y must be in memory"):
+    with pytest.raises(ValueError, match="X and y must be arrays or memory maps"):
         LangevinLogistic(**OPTIONS).fit(*lazy)
-    with pytest.raises(ValueError, match="X and y must be in memory"):
+    with pytest.raises(ValueError, match="X and y must be arrays or memory maps"):
         LangevinHuber(**OPTIONS).fit(X, lazy[1])
 
 
@@ -203,9 +203,9 @@ def test_dask_collections_attached_later(name):
     X, y, _ = problem_for(name)
     kind = LangevinHuber if name == "huber" else LangevinLogistic
     model = pickle.loads(pickle.dumps(kind(**OPTIONS).fit(X, y)))
-    with pytest.raises(ValueError, match="X and y must be in memory"):
+    with pytest.raises(ValueError, match="X and y must be arrays or memory maps"):
         model.attach(da.from_array(X, chunks=(8, 3)), da.from_array(y, chunks=8))
-    with pytest.raises(ValueError, match="X and y must be in memory"):
+    with pytest.raises(ValueError, match="X and y must be arrays or memory maps"):
         model.attach(da.from_array(X, chunks=(8, 3)), y)
     model.attach(X, y).quote([3])
 

@@ -9,13 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pilu._checks import (
-    LARGEST_NUMBER,
-    check_choice,
-    check_flag,
-    check_real,
-    complaint,
-)
+from pilu._checks import LARGEST_NUMBER, check_choice, check_flag, check_real, complaint
 from pilu.certify.accountant import Accountant
 from pilu.certify.certificate import Certificate
 from pilu.chains.problem import Problem

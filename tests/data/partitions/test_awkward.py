@@ -319,7 +319,7 @@ def test_the_rows_that_are_left_are_attached(rows, frame, kind, model):
         assert each.unlearn([2, 239], **QUOTE).rows == (2, 239)
     same_quotes(found, model)
     few = as_frames(frame[:50]) if kind == "frames" else as_arrays((rows[0][:50], rows[1][:50]))
-    with pytest.raises(ValueError, match="all 240 rows of the fit or the 236 not forgotten"):
+    with pytest.raises(ValueError, match="all 240 rows of the fit or the 236 remaining ones"):
         found.attach(*few)
 
 
