@@ -483,3 +483,13 @@ def test_private_noise_ends_auxiliary_runs_of_a_chosen_seed(steps):
     assert (quotes[0] != quotes[1]).any()
     positive = (quotes[0] > 0) & (quotes[1] > 0)
     assert (quotes[0] != quotes[1])[positive].all()
+
+
+def test_rows_that_change_after_the_floor_are_noticed_by_the_runs():
+    X, y, _ = problem_for("huber")
+    X = X.copy()
+    model = LangevinHuber(random_state=3, **OPTIONS).fit(X, y)
+    model.fitted_.law.largest_size(5)
+    X[20] += 1.0
+    with pytest.raises(RowsChanged, match="position 20"):
+        model.fitted_.law.mean_statistics(np.array([3]), 1)

@@ -122,15 +122,9 @@ class SmoothIterates:
 
     @cached_property
     def _gradients_at_the_start(self) -> Array:
-        _ = self._rows_checked
         problem, batches = self.problem, range(self.problem.n_batches)
+        problem.check_rows(batches)  # the result is kept, so it must not rest on other rows
         return np.array([problem.summed_gradient_norms(self.start, t) for t in batches])
-
-    @cached_property
-    def _rows_checked(self) -> bool:
-        """Compares all rows with their digests, once: what this law keeps depends on them."""
-        self.problem.check_rows(range(self.problem.n_batches))
-        return True
 
     def n_visits(self, rows: Rows) -> int:
         """Visits of the rows' batches, summed over the rows."""
@@ -169,7 +163,7 @@ class SmoothIterates:
         def see(step: int, rows: Rows, scores: Array, targets: Array) -> None:
             means[rows, step // M] = np.mean(problem.loss.statistic(scores, targets), axis=1)
 
-        _ = self._rows_checked
+        problem.check_rows(range(N))
         theta, gaussian = np.tile(self.start, (1, R)), SimulatedGaussian(seed)
         largest, done = float(np.linalg.norm(theta)), 0
         with progress_bar(N, what=f"{R} auxiliary runs", unit="step") as bar:
