@@ -56,7 +56,7 @@ class ClosedForms:
         return RidgeLaw(self.spectrum, *run, self._statistics.error)
 
     def without(self, rows: Rows) -> "ClosedForms":
-        """The closed forms of the other rows, summed anew."""
+        """The closed forms of the other rows, summed again."""
         X, Y = (np.delete(values, rows, axis=0) for values in (self.X, self.Y))
         return replace(self, X=X, Y=Y)
 

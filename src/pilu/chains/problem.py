@@ -32,7 +32,7 @@ class Run(NamedTuple):
 
 
 class Problem(Protocol):
-    """Immutable in what it means; forgetting rows gives a new problem."""
+    """Immutable to its users; forgetting rows returns a new problem."""
 
     # Whether a law is expensive to prepare and worth keeping for all requests of a state.
     keeps_law: ClassVar[bool]
@@ -114,7 +114,7 @@ class Problem(Protocol):
         ...
 
     def recollected(self, read: ReadShare | None = None) -> Self:
-        """The same problem with its statistics summed anew, from the rows that `read` yields."""
+        """The same problem with its statistics summed again, from the rows that `read` yields."""
         ...
 
     def batch_facts(self, rows: Rows, n_steps: int, n_unlearn_steps: int) -> dict[str, bool]:
