@@ -15,6 +15,7 @@ from pilu.chains.contraction import ROUNDING, contraction_between
 from pilu.chains.sensitivities import gaussian_norm_bound
 from pilu.chains.steps import walk
 from pilu.estimators.outputs import LangevinRegressor
+from pilu.ridge.problem import RidgeProblem
 
 
 # A kind of problem: the mean, f(theta) = sum_j |theta - y_j|^2 / 2 + alpha |theta|^2 / 2.
@@ -193,6 +194,33 @@ class Cautious(Exact):
     def calibrate(self, law, request, target):
         least = super().calibrate(law, request, target)
         return self.spend(law, request, 2 * least.noise, target)
+
+
+@dataclass(frozen=True)
+class Careless(Exact):
+    below_floor: bool = False
+
+    def calibrate(self, law, request, target):
+        least = super().calibrate(law, request, target)
+        if self.below_floor:
+            return replace(least, noise=target.floor / 2)
+        return self.spend(law, request, least.noise / 2, target)
+
+
+@pytest.mark.parametrize(
+    ("below_floor", "match"), [(False, "reaches only"), (True, "below the floor")]
+)
+def test_what_an_accountant_does_not_reach_is_refused_before_the_first_step(
+    below_floor, match, rng, monkeypatch
+):
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    model = pilu.LangevinRidge(n_steps=5, noise=0.05).fit(X, y)
+    before, walked = model.fitted_, []
+    monkeypatch.setattr(RidgeProblem, "walk", lambda *arguments: walked.append(arguments))
+    with pytest.raises(ArithmeticError, match=match):
+        model.unlearn(3, n_unlearn_steps=2, accountant=Careless(below_floor=below_floor))
+    assert not walked
+    assert model.fitted_ is before
 
 
 def test_a_new_accountant_is_one_line_in_the_registry(rng, monkeypatch):

@@ -9,16 +9,28 @@ from numpy.typing import NDArray
 
 from pilu._digits import two_digits_up
 from pilu.accounting.composition import Spent
-from pilu.certify.accountant import Accountant, Calibration, Target
+from pilu.certify.accountant import Accountant, Calibration, Law, Target
 from pilu.certify.certificate import SCHEMA, Certificate, hash_of_parameters, library_versions
 from pilu.certify.scope import scope_of_langevin, scope_of_redraw
 from pilu.certify.verify import verify
 from pilu.chains.chain import Chain
+from pilu.data.rows import Request
 from pilu.exceptions import BeyondPrecision, CertificateMismatch
 
-__all__ = ["certify_langevin", "certify_redraw"]
+__all__ = ["calibrate", "certify_langevin", "certify_redraw"]
 
 _USUAL_EPSILON, _USUAL_DELTA = (1e-3, 30.0), (1e-30, 0.1)
+
+
+def calibrate(accountant: Accountant, law: Law, request: Request, target: Target) -> Calibration:
+    """The accountant's answer, refused before the first step if it misses the target."""
+    answer = accountant.calibrate(law, request, target)
+    if 0.0 < answer.noise < target.floor:
+        raise ArithmeticError("the accountant's noise is below the floor; please report this.")
+    if not answer.epsilon <= target.epsilon:
+        reason = f"the calibrated noise reaches only {answer.epsilon:g}."
+        raise _out_of_reach(target.epsilon, target.delta, reason)
+    return answer
 
 
 def certify_langevin(
@@ -35,12 +47,6 @@ def certify_langevin(
 ) -> tuple[Certificate, Spent]:
     """The certificate for a chain that has just forgotten `rows`, and the new total."""
     c = calibration
-    if 0.0 < c.noise < target.floor:
-        raise ArithmeticError("the accountant's noise is below the floor; please report this.")
-    if not c.epsilon <= target.epsilon:
-        raise _out_of_reach(
-            target.epsilon, c.delta, f"the calibrated noise reaches only {c.epsilon:g}."
-        )
     total, before = prior.after(epsilon=c.epsilon, delta=c.delta, curve=c.curve), prior.record()
     K = target.n_unlearn_steps
     certificate = Certificate(

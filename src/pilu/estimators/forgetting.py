@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.certify.certificate import Certificate, names_parameters
-from pilu.certify.issue import certify_langevin, certify_redraw
+from pilu.certify.issue import calibrate, certify_langevin, certify_redraw
 from pilu.certify.verify import verify
 from pilu.chains.entropy import gaussian_source
 from pilu.chains.schedule import Segment
@@ -38,7 +38,7 @@ def forget(
     started, chain, (accountant, law, target) = time.perf_counter(), fitted.chain, terms
     request = Request.read(fitted.source, rows)
     counts = _counts_left(fitted, targets, request, keep_empty_classes=keep_empty_classes)
-    calibration = accountant.calibrate(law, request, target)
+    calibration = calibrate(accountant, law, request, target)
     segment = Segment(target.n_unlearn_steps, calibration.noise)
     error = chain.problem.statistics_error  # before rows are subtracted
     problem = chain.problem.without(rows, request.X, request.Y)
