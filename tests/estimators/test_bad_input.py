@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pilu import LangevinRidge, LangevinRidgeClassifier
@@ -174,7 +175,16 @@ def test_bad_noise_and_method(model):
         ({"ids": []}, "at least one"),
         ({"subject": 9}, "subject must be among those given to fit, got unknown 9"),
         ({"subject": 0}, "leave at least one row, got all 15"),
-        ({}, "exactly one of rows, ids and subject must be given, got none of them"),
+        ({"subjects": [0, 9]}, "subject must be among those given to fit, got unknown 9"),
+        ({"subjects": [0]}, "leave at least one row, got all 15"),
+        ({"subjects": [0, np.int64(0)]}, "subjects must be distinct"),
+        ({"subjects": []}, "subjects must be at least one name"),
+        ({"subjects": "anna"}, "subjects must be a list of names, .* Use subject=... for one"),
+        ({"subjects": 0}, "subjects must be a list of names"),
+        ({"subjects": [[0]]}, "subject must be hashable"),
+        ({"subject": np.nan}, "subject must be among those given to fit, got unknown nan"),
+        ({}, "exactly one of rows, ids, subject and subjects must be given, got none of them"),
+        ({"subject": 0, "subjects": [0]}, "got subject and subjects"),
         ({"rows": 1, "ids": "id1"}, "got rows and ids"),
     ],
 )
@@ -183,6 +193,34 @@ def test_bad_names(options, words, model):
     with pytest.raises(ValueError, match=words):
         model.unlearn(**options)
     assert pickle.dumps(model) == before
+
+
+def test_requests_in_two_ways(model):
+    with pytest.raises(ValueError, match="exactly one of requests, subject and subjects"):
+        model.quote([3], subject=0)
+    with pytest.raises(ValueError, match="got subject and subjects"):
+        model.quote(subject=0, subjects=[0])
+    for options in ({}, {"subject": 0, "subjects": [0]}):
+        with pytest.raises(ValueError, match="exactly one of request, subject and subjects"):
+            model.plan(**options, validation=(X, Y), tolerated_loss=1.0)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, float("nan"), pd.NaT, pd.NA])
+@pytest.mark.parametrize("kind", ["subjects", "sample_ids"])
+def test_nobody_among_the_names(kind, missing):
+    names = [f"id{i}" for i in range(15)]
+    names[4] = missing
+    words = rf"{kind} must name every row, got .* for row 4\. .* names of their own"
+    for given in (names, pd.Series(names, dtype=object)):
+        with pytest.raises(ValueError, match=words):
+            LangevinRidge(n_steps=5).fit(X, Y, **{kind: given})
+
+
+def test_an_index_with_a_missing_name_names_no_rows():
+    frame = pd.DataFrame(X, index=[np.nan, *range(14)], columns=["a", "b", "c"])
+    fitted = LangevinRidge(n_steps=5).fit(frame, Y)
+    with pytest.raises(ValueError, match="Pass sample_ids"):
+        fitted.unlearn(ids=3)
 
 
 def test_names_that_were_never_given():

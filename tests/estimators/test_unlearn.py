@@ -119,6 +119,31 @@ def test_ids_and_subjects():
     assert not np.isin([1, 2, 3, 4, 6, 7, 11, 12, 16, 17], model.remaining_).any()
 
 
+def test_several_people_are_one_group_and_are_quoted_each():
+    X, y, model = small_model(random_state=0)
+    people = [f"p{i % 6}" for i in range(20)]
+    model.fit(X, y, subjects=people)
+    by_row = copy.deepcopy(model)
+    rows = {name: [i for i in range(20) if people[i] == name] for name in ("p1", "p4")}
+    assert model.quote(subject="p4").requests == (tuple(rows["p4"]),)
+    each = model.quote(subjects=["p4", "p1"])
+    assert each.requests == (tuple(rows["p4"]), tuple(rows["p1"]))
+    np.testing.assert_array_equal(each.noise, by_row.quote([rows["p4"], rows["p1"]]).noise)
+    together, score = sorted(rows["p1"] + rows["p4"]), {"validation": (X, y), "tolerated_loss": 1}
+    assert model.plan(subjects=["p4", "p1"], **score) == by_row.plan(together, **score)
+    assert model.plan(subject="p1", **score).rows == tuple(rows["p1"])
+    certificate = model.unlearn(subjects=np.array(["p4", "p1"]))
+    assert certificate.rows == tuple(together)
+    by_row.unlearn(together)
+    np.testing.assert_array_equal(model.coef_, by_row.coef_)
+    before = snapshot(model)
+    with pytest.raises(AlreadyForgotten, match="'p1'"):
+        model.unlearn(subjects=["p0", "p1"])
+    with pytest.raises(AlreadyForgotten, match="'p1'"):
+        model.quote(subjects=["p0", "p1"])
+    assert snapshot(model) == before
+
+
 def test_a_row_is_forgotten_once():
     X, y, model = small_model()
     model.fit(X, y)

@@ -18,6 +18,7 @@ __all__ = [
     "check_whole_numbers",
     "distinct_labels",
     "index_of",
+    "is_missing",
     "labels_of",
     "n_rows_of",
     "numbers_of",
@@ -160,7 +161,7 @@ def labels_of(name: str, y: Any) -> NDArray[Any]:
             f"{name} must be one column of classes, got shape {labels.shape}. Fit a classifier for "
             "each."
         )
-    if any(map(_is_missing, labels.tolist())) if labels.dtype.kind == "O" else _any_nan(labels):
+    if any(map(is_missing, labels.tolist())) if labels.dtype.kind == "O" else _any_nan(labels):
         raise WrongInput(
             f"{name} must have a class in every row, got a missing one. Drop such rows."
         )
@@ -211,7 +212,8 @@ def _mixed(kinds: Any) -> ValueError:
     )
 
 
-def _is_missing(label: Any) -> bool:
+def is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, NaT or pandas' NA."""
     # pandas may not be installed, and its NA compares neither equal nor unequal to itself
     if label is None or type(label).__name__ in ("NAType", "NaTType"):
         return True

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, is_classifier
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from pilu._checks import LARGEST_NUMBER, check_choice, check_flag, check_real, complaint
 from pilu.certify.accountant import Accountant
@@ -15,7 +15,7 @@ from pilu.certify.certificate import Certificate
 from pilu.chains.problem import Problem
 from pilu.data.rows import Request, RowSource
 from pilu.data.targets import ClassTargets, NumericTargets
-from pilu.estimators.fitted import Fitted
+from pilu.estimators.fitted import Fitted, FittedAttributes
 from pilu.estimators.forgetting import forget, redraw, verify_issued
 from pilu.estimators.learning import (
     check_parameters,
@@ -33,7 +33,7 @@ from pilu.estimators.quoting import (
     read_n_jobs,
     set_terms,
 )
-from pilu.estimators.requests import RowBook, live_rows
+from pilu.estimators.requests import RowBook, check_only_one, index_as_ids, live_rows
 from pilu.estimators.utility import read_validation
 from pilu.exceptions import WrongInput
 
@@ -42,7 +42,7 @@ __all__ = ["LangevinEstimator"]
 Array = NDArray[np.float64]
 
 
-class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
+class LangevinEstimator(FittedAttributes, BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of estimators that learn by Langevin dynamics.
 
     `LangevinRidge` documents the parameters. A subclass supplies the problem and the encoding of
@@ -60,7 +60,6 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     learns_from_sums: ClassVar[bool] = False  # whether one pass over the rows suffices
 
-    fitted_: Fitted
     targets_: NumericTargets | ClassTargets  # the encoding of y
     n_features_in_: int
 
@@ -111,7 +110,8 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         sample_ids : sequence of unique hashables, optional
             Row names for `unlearn(ids=...)`. Default: the pandas index, if it is unique.
         subjects : sequence of hashables, optional
-            The person to whom each row belongs, for `unlearn(subject=...)`.
+            The person to whom each row belongs, for `unlearn(subject=...)`. None and NaN are
+            refused, here and in `sample_ids`.
         coef_init : array, optional
             Start of the chain, in the shape of `coef_`, optionally with the intercept last. It must
             not depend on the data. Default: zeros.
@@ -125,9 +125,7 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     ) -> None:
         self.check_parameters()
         if sample_ids is None:
-            index = getattr(X, "index", None)
-            if getattr(index, "is_unique", False):
-                sample_ids = index
+            sample_ids = index_as_ids(getattr(X, "index", None))
         X, Y = self._validated(X, y)
         check_rows(X, Y)
         source = RowSource.of(X, Y, fit_intercept=bool(self.fit_intercept))
@@ -185,6 +183,8 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self,
         requests: Iterable[int | Sequence[int]] | int | None = None,
         *,
+        subject: Any = None,
+        subjects: Any = None,
         epsilon: float = 1.0,
         delta: float | None = None,
         n_unlearn_steps: int = 80,
@@ -199,8 +199,11 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         Parameters
         ----------
         requests : iterable of requests, optional
-            A request is a row number or a sequence of row numbers (a group). None quotes every
-            remaining row separately.
+            A request is a row number or a sequence of row numbers (a group). Without `requests`,
+            `subject` and `subjects`, every remaining row is quoted separately.
+        subject, subjects : optional
+            Instead of `requests`: all rows of one person as one request, or a list of people, each
+            a request.
         epsilon : float in [1e-9, 1e4]
         delta : float in (0, 1), optional
             Default: 1/n for n rows at fit.
@@ -225,6 +228,9 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         fitted, n_jobs = self.fitted_, read_n_jobs(n_jobs)
         held_out = None if validation is None else read_validation(self, validation)
         terms = set_terms(fitted, accountant, epsilon, delta, n_unlearn_steps)
+        if subject is not None or subjects is not None:
+            check_only_one(requests=requests, subject=subject, subjects=subjects)
+            requests = fitted.book.find_each(fitted.source.live, subject=subject, subjects=subjects)
         if requests is not None:
             return quote_requests(fitted, terms, requests, held_out)
         partitioned = partitioned_rows(fitted.source)
@@ -273,6 +279,7 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         *,
         ids: Any = None,
         subject: Any = None,
+        subjects: Any = None,
         epsilon: float = 1.0,
         delta: float | None = None,
         n_unlearn_steps: int = 80,
@@ -289,9 +296,10 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         ----------
         rows : int or sequence of int, optional
             Fit-time positions; a sequence is one group, forgotten together.
-        ids, subject : optional
-            The same by the `sample_ids` or `subjects` given to `fit`. Pass exactly one of `rows`,
-            `ids` and `subject`. A redraw may omit all three, and then forgets no further rows.
+        ids, subject, subjects : optional
+            The same by the `sample_ids` or `subjects` given to `fit`; `subjects` is a list of
+            people, forgotten together. Pass exactly one of `rows`, `ids`, `subject` and
+            `subjects`. A redraw may omit all four, and then forgets no further rows.
         epsilon, delta, n_unlearn_steps, accountant
             As in `quote`; a redraw ignores them.
         method : {"langevin", "redraw"}
@@ -314,9 +322,9 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         keep, fitted = check_flag("keep_empty_classes", keep_empty_classes), self.fitted_
         if keep and not is_classifier(self):
             raise complaint("keep_empty_classes", "False for a regressor", keep)
-        positions = fitted.book.find(
-            fitted.source.live, rows=rows, ids=ids, subject=subject, may_be_none=method == "redraw"
-        )
+        ways = {"rows": rows, "ids": ids, "subject": subject, "subjects": subjects}
+        none_is_allowed = method == "redraw"
+        positions = fitted.book.find(fitted.source.live, **ways, may_be_none=none_is_allowed)
         terms = None  # a redraw has none
         if method == "langevin":
             terms = set_terms(fitted, accountant, epsilon, delta, n_unlearn_steps)
@@ -348,49 +356,3 @@ class LangevinEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         check_is_fitted(self)
         self.fitted_.chain.problem.consolidate()
         return self
-
-    # Fitted attributes
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "fitted_" in self.__dict__
-
-    @property
-    def step_size_(self) -> float:
-        """The step size in use; by default 1/L of the fit."""
-        check_is_fitted(self)
-        return self.fitted_.chain.step_size
-
-    @property
-    def schedule_(self) -> tuple[tuple[int, float], ...]:
-        """All (steps, noise) segments since learning or the last redraw."""
-        check_is_fitted(self)
-        return tuple((s.steps, s.noise) for s in self.fitted_.chain.schedule.segments)
-
-    @property
-    def remaining_(self) -> NDArray[np.intp]:
-        """Fit-time positions of the rows that are not forgotten."""
-        check_is_fitted(self)
-        return np.flatnonzero(self.fitted_.source.live)
-
-    @property
-    def total_(self) -> tuple[float, float]:
-        """Running total (epsilon, delta) over all requests since the last redraw."""
-        check_is_fitted(self)
-        return self.fitted_.spent.epsilon, self.fitted_.spent.delta
-
-    @property
-    def _theta(self) -> Array:
-        # AttributeError, not NotFittedError: hasattr(model, "coef_") must answer False.
-        if not self.__sklearn_is_fitted__():
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet. Call fit first.")
-        return self.fitted_.theta
-
-    @property
-    def _intercepts(self) -> Array:
-        theta, has_intercept = self._theta, self.fitted_.source.fit_intercept
-        return theta[-1].copy() if has_intercept else np.zeros(theta.shape[1])
-
-    def _scores(self, X: Any) -> Array:
-        check_is_fitted(self)
-        X = np.asarray(validate_data(self, X, reset=False), dtype=np.float64)
-        return self.fitted_.scores(X)

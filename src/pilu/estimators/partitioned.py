@@ -17,7 +17,7 @@ from pilu.data.rows import Request, RowSource, compare_digests, digests_of
 from pilu.data.targets import ClassTargets
 from pilu.data.values import index_of
 from pilu.estimators.quoting import Terms
-from pilu.estimators.requests import RowBook
+from pilu.estimators.requests import RowBook, index_as_ids
 from pilu.exceptions import WrongInput
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectrum import check_room
@@ -79,8 +79,9 @@ def learned_partitions(
     else:
         problem = RidgeProblem.collected(source, alpha, d, source.features)
     named, indexed = {**named, **learned.beside}, False
-    if named["sample_ids"] is None and getattr(learned.index, "is_unique", False):
-        named["sample_ids"], indexed = learned.index, True
+    if named["sample_ids"] is None:
+        named["sample_ids"] = index_as_ids(learned.index)
+        indexed = named["sample_ids"] is not None
     counts = None
     if isinstance(model.targets_, ClassTargets):
         counts = model.targets_.counts(learned.notes.target_sums, n)

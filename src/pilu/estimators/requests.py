@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from pilu._checks import complaint
 from pilu.data.names import hash_of
+from pilu.data.values import is_missing
 from pilu.exceptions import AlreadyForgotten, WrongInput
 
-__all__ = ["RowBook", "live_rows"]
+__all__ = ["RowBook", "check_only_one", "index_as_ids", "live_rows"]
 
 Rows = NDArray[np.intp]
 Live = NDArray[np.bool_]
@@ -34,7 +35,10 @@ class RowBook:
     def open(
         cls, n_rows: int, key: bytes, sample_ids: Any = None, subjects: Any = None
     ) -> "RowBook":
-        """A book of n rows, none forgotten; ids must be unique, subjects may repeat."""
+        """A book of n rows, none forgotten; ids must be unique, subjects may repeat.
+
+        None and NaN name no row and nobody, and are refused.
+        """
         by_id = _index("sample_ids", sample_ids, n_rows)
         if by_id is not None and len(by_id) != n_rows:
             twice = next(name for name, rows in by_id.items() if len(rows) > 1)
@@ -51,23 +55,31 @@ class RowBook:
         rows: Any = None,
         ids: Any = None,
         subject: Any = None,
+        subjects: Any = None,
         may_be_none: bool = False,
     ) -> Rows:
-        """Positions of one request, given in exactly one of three ways: sorted, none forgotten."""
-        ways = {"rows": rows, "ids": ids, "subject": subject}
-        given = [name for name, value in ways.items() if value is not None]
-        if may_be_none and not given:
+        """Positions of one request, given in exactly one of four ways: sorted, none forgotten.
+
+        `subjects` is a list of names, whose rows are one group.
+        """
+        ways = {"rows": rows, "ids": ids, "subject": subject, "subjects": subjects}
+        if may_be_none and all(value is None for value in ways.values()):
             return np.array([], dtype=np.intp)
-        if len(given) != 1:
-            raise WrongInput(
-                "exactly one of rows, ids and subject must be given, got "
-                f"{' and '.join(given) if given else 'none of them'}."
-            )
+        check_only_one(**ways)
         if ids is not None:
             rows = [self._lookup("ids", self.ids, i)[0] for i in _listed(ids)]
-        elif subject is not None:
-            rows = list(self._lookup("subject", self.subjects, subject))
+        elif rows is None:
+            people = [subject] if subjects is None else _people(subjects)
+            rows = [r for name in people for r in self._lookup("subject", self.subjects, name)]
         return live_rows(live, rows)
+
+    def find_each(
+        self, live: Live, *, subject: Any = None, subjects: Any = None
+    ) -> list[list[int]]:
+        """Positions of several requests, one for every subject."""
+        check_only_one(subject=subject, subjects=subjects)
+        people = [subject] if subjects is None else _people(subjects)
+        return [self.find(live, subject=name).tolist() for name in people]
 
     def without(self, rows: Rows) -> "RowBook":
         """The book after `rows` are forgotten."""
@@ -101,6 +113,17 @@ class RowBook:
 
     def _hash(self, kind: str, name: Hashable) -> bytes:
         return hash_of(f"{kind}:{name!r}", self.key)
+
+
+def check_only_one(**ways: Any) -> None:
+    """Refuse a request that is given in no way or in several."""
+    given = [name for name, value in ways.items() if value is not None]
+    if len(given) != 1:
+        *first, last = ways
+        raise WrongInput(
+            f"exactly one of {', '.join(first)} and {last} must be given, got "
+            f"{' and '.join(given) if given else 'none of them'}."
+        )
 
 
 def live_rows(live: Live, rows: Any) -> Rows:
@@ -137,11 +160,34 @@ def _index(kind: str, names: Any, n_rows: int) -> dict[Hashable, tuple[int, ...]
         raise complaint(kind, f"one for each of the {n_rows} rows", len(listed))
     index: dict[Hashable, list[int]] = {}
     for position, name in enumerate(listed):
+        if is_missing(name):
+            raise WrongInput(
+                f"{kind} must name every row, got {name!r} for row {position}. None and NaN name "
+                "nobody. Give such rows names of their own, or leave them out of the fit."
+            )
         try:
             index.setdefault(name, []).append(position)
         except TypeError:
             raise complaint(kind, "hashable", name) from None
     return {name: tuple(rows) for name, rows in index.items()}
+
+
+def index_as_ids(index: Any) -> Any:
+    """A pandas index, if it names every row by itself; else None."""
+    if getattr(index, "is_unique", False) and not any(map(is_missing, index)):
+        return index
+    return None
+
+
+def _people(names: Any) -> list[Any]:
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        raise complaint("subjects", "a list of names", names, "Use subject=... for one person.")
+    listed = list(names)
+    if not listed:
+        raise complaint("subjects", "at least one name", names)
+    if len({repr(_plain(name)) for name in listed}) != len(listed):
+        raise complaint("subjects", "distinct", names, "Remove the duplicates.")
+    return listed
 
 
 def _strike(

@@ -22,7 +22,7 @@ from pilu.estimators.outputs import LangevinClassifier, LangevinRegressor, read_
 from pilu.estimators.partitioned import attached_partitions, is_dask, learned_partitions
 from pilu.estimators.planning import Plan, make_plan, read_steps
 from pilu.estimators.quoting import set_terms
-from pilu.estimators.requests import live_rows
+from pilu.estimators.requests import check_only_one, index_as_ids
 from pilu.estimators.utility import read_validation
 from pilu.minibatch.problem import MinibatchProblem
 from pilu.ridge.problem import RidgeProblem
@@ -83,8 +83,10 @@ class RidgeEstimator(LangevinEstimator):
 
     def plan(
         self,
-        request: int | Sequence[int],
+        request: int | Sequence[int] | None = None,
         *,
+        subject: Any = None,
+        subjects: Any = None,
         validation: tuple[Any, Any],
         tolerated_loss: float,
         delta: float | None = None,
@@ -102,6 +104,8 @@ class RidgeEstimator(LangevinEstimator):
         ----------
         request : int or sequence of int
             One request: a row, or rows forgotten together.
+        subject, subjects : optional
+            Instead of `request`: all rows of one person, or of a list of people together.
         validation : pair (X, y)
             Data for the predicted metric: RMSE, or accuracy for a classifier.
         tolerated_loss : float >= 0
@@ -122,7 +126,9 @@ class RidgeEstimator(LangevinEstimator):
         held_out = read_validation(self, validation)
         if held_out is None:
             raise complaint("validation", "a pair (X, y)", None, "A plan needs data to score.")
-        rows = live_rows(fitted.source.live, request)
+        check_only_one(request=request, subject=subject, subjects=subjects)
+        live, book = fitted.source.live, fitted.book
+        rows = book.find(live, rows=request, subject=subject, subjects=subjects)
         return make_plan(fitted, rows, held_out, loss, terms.target.delta, terms.accountant, steps)
 
     # Dask collections
@@ -135,8 +141,8 @@ class RidgeEstimator(LangevinEstimator):
             named = {"sample_ids": sample_ids, "subjects": subjects}
             self._fit_partitions(X, y, named, coef_init)
             return
-        unique = getattr(getattr(X, "index", None), "is_unique", False)
-        self._ids_are_the_index = sample_ids is None and bool(unique)
+        index = index_as_ids(getattr(X, "index", None))
+        self._ids_are_the_index = sample_ids is None and index is not None
         super()._fit(X, y, sample_ids, subjects, coef_init)
 
     def _fit_partitions(
