@@ -13,6 +13,7 @@ from pilu.exceptions import WrongArgument, WrongInput
 __all__ = [
     "LARGEST_NUMBER",
     "LARGEST_SQUARE",
+    "MOST_STEPS",
     "as_numbers",
     "check_choice",
     "check_flag",
@@ -21,12 +22,14 @@ __all__ = [
     "check_probability",
     "check_real",
     "check_scale",
+    "check_steps",
     "complaint",
     "first_line",
 ]
 
 LARGEST_NUMBER = 1e50  # magnitude of data and noise
 LARGEST_SQUARE = 1e100  # magnitude of sums of their squares
+MOST_STEPS = 10**6  # of one segment: a request takes seconds with as many
 _CACHED_NUMBERS = 2**15
 
 
@@ -69,6 +72,15 @@ def check_integer(name: str, value: Any, *, least: int, remedy: str = "") -> int
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
         raise complaint(name, f"an integer >= {least}", value, remedy)
     return int(value)
+
+
+def check_steps(name: str, value: Any, remedy: str = "") -> int:
+    """A number of Langevin steps. Every request accounts for each of them."""
+    steps = check_integer(name, value, least=1)
+    if steps > MOST_STEPS:
+        why = "Every request accounts for each of them."
+        raise complaint(name, f"at most {MOST_STEPS}", value, f"{why} {remedy}".rstrip())
+    return steps
 
 
 def check_probability(name: str, value: Any) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pilu import LangevinRidge, LangevinRidgeClassifier
+from pilu import LangevinHuber, LangevinRidge, LangevinRidgeClassifier
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(15, 3)), RNG.normal(size=15)
@@ -59,6 +59,10 @@ def test_bad_data(data, words, model):
         ({"n_steps": 0}, "n_steps must be an integer >= 1, got n_steps=0."),
         ({"n_steps": 2.0}, "n_steps must be"),
         ({"n_steps": True}, "n_steps must be"),
+        ({"n_steps": 10**9}, "n_steps must be at most 1000000, got n_steps=1000000000. Every"),
+        ({"n_steps": 10**12, "batch_size": 5}, "n_steps must be at most 1000000"),
+        ({"n_steps": 10**18}, "n_steps must be at most 1000000"),
+        ({"n_steps": 10**400}, "n_steps must be at most 1000000"),
         ({"noise": 0}, "point masses"),
         ({"noise": 0.0}, "Without learning noise"),
         ({"noise": -0.1}, "noise must be a finite number > 0"),
@@ -95,6 +99,21 @@ def test_bad_parameters(options, words, model):
         model.set_params(**options).fit(X, Y)
     model.set_params(**parameters)
     np.testing.assert_array_equal(model.coef_, before)
+
+
+@pytest.mark.parametrize("steps", [10**9, 10**12, 10**18])
+def test_too_many_steps(steps, model):
+    with pytest.raises(ValueError, match="n_steps must be at most 1000000"):
+        LangevinHuber(n_steps=steps).fit(X, Y)
+    words = f"n_unlearn_steps must be at most 1000000, got n_unlearn_steps={steps}"
+    for call in (
+        lambda: model.unlearn(3, n_unlearn_steps=steps),
+        lambda: model.quote(n_unlearn_steps=steps),
+        lambda: model.certified_epsilon(3, noise=1.0, n_unlearn_steps=steps),
+        lambda: model.plan(3, validation=(X, Y), tolerated_loss=1.0, n_unlearn_steps=[5, steps]),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
 
 
 def test_no_curvature():

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -77,6 +78,11 @@ def test_quote_shapes_and_requests(diabetes):
     assert some.noise[0] == pytest.approx(every.noise[5], rel=1e-8)
     assert some.noise[1] > max(every.noise[3], every.noise[7])
     assert model.quote(4).requests == ((4,),)
+    assert len(repr(every)) < 120
+    words = r"noise \S+ to \S+, epsilon 1, delta 0.00226, n_unlearn_steps=80, exact"
+    assert re.fullmatch(rf"Quote\(442 requests, {words}\)", repr(every))
+    assert repr(model.quote(4)).startswith("Quote(1 request, noise ")
+    assert repr(model.quote([])) == "Quote(0 requests)"
     frame = some.to_frame()
     assert list(frame.columns) == ["rows", "n_rows", "noise", "epsilon", "delta"]
     assert list(frame.n_rows) == [1, 2, 1, 1]

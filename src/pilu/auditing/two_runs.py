@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from pilu._checks import check_integer, check_real
+from pilu._checks import check_real, check_steps
 from pilu.chains.chain import Chain
 from pilu.chains.problem import Problem
 from pilu.chains.schedule import Segment
@@ -29,7 +29,7 @@ class TwoRuns:
 
     def __post_init__(self) -> None:
         check_real("noise", self.noise, above=0.0, remedy="Without it there is nothing to audit.")
-        check_integer("n_unlearn_steps", self.n_unlearn_steps, least=1)
+        check_steps("n_unlearn_steps", self.n_unlearn_steps)
         check_is_fitted(self.model)
         if len(self._chain.schedule.segments) != 1 or not self._chain.problem.source.live.all():
             raise WrongInput(

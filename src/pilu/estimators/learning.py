@@ -14,6 +14,7 @@ from pilu._checks import (
     check_integer,
     check_real,
     check_scale,
+    check_steps,
     complaint,
 )
 from pilu.chains.chain import Chain
@@ -53,7 +54,7 @@ class Parameters(Protocol):
 def check_parameters(given: Parameters) -> None:
     """Refuse parameters that no estimator accepts."""
     check_real("alpha", given.alpha, least=0.0, most=LARGEST_SQUARE)
-    check_integer("n_steps", given.n_steps, least=1)
+    check_steps("n_steps", given.n_steps)
     check_real(
         "noise",
         given.noise,

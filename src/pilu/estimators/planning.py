@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from pilu._checks import check_integer, complaint
+from pilu._checks import check_steps, complaint
 from pilu.certify.accountant import Accountant, Law, Target
 from pilu.chains.predictions import Prospect
 from pilu.data.rows import Request
@@ -69,7 +69,7 @@ class Plan:
     after: float
     redraw: float
     accountant: dict[str, Any]
-    table: tuple[Option, ...]
+    table: tuple[Option, ...] = field(repr=False)
 
 
 def make_plan(
@@ -128,7 +128,7 @@ def read_steps(given: int | Iterable[int] | None) -> tuple[int, ...]:
     listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     if not listed:
         raise complaint("n_unlearn_steps", "at least one integer >= 1", given)
-    return tuple(sorted({check_integer("n_unlearn_steps", k, least=1) for k in listed}))
+    return tuple(sorted({check_steps("n_unlearn_steps", k) for k in listed}))
 
 
 def _largest_noise(

@@ -49,6 +49,18 @@ class Quote:
     def __len__(self) -> int:
         return len(self.requests)
 
+    def __repr__(self) -> str:
+        n = len(self)
+        if not n:
+            return "Quote(0 requests)"
+        least, most = float(np.min(self.noise)), float(np.max(self.noise))
+        noise = f"{most:.4g}" if n == 1 else f"{least:.4g} to {most:.4g}"
+        return (
+            f"Quote({n} request{'s' * (n > 1)}, noise {noise}, epsilon {np.max(self.epsilon):.4g}, "
+            f"delta {np.max(self.delta):.3g}, n_unlearn_steps={self.n_unlearn_steps}, "
+            f"{self.accountant['name']})"
+        )
+
     def to_frame(self) -> Any:
         """A pandas DataFrame with one line per request (needs the extra ``pilu[pandas]``)."""
         pd = need("pandas", for_="Quote.to_frame", extra="pandas")

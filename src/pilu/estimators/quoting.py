@@ -7,7 +7,7 @@ import numpy as np
 from joblib import parallel_config
 from numpy.typing import NDArray
 
-from pilu._checks import check_integer, check_probability, check_real, complaint
+from pilu._checks import check_probability, check_real, check_steps, complaint
 from pilu._progress import progress_bar
 from pilu.certify.accountant import Accountant, Law, Target
 from pilu.certify.registry import resolve_accountant, usual_accountant
@@ -64,7 +64,7 @@ def set_terms(
     The accountant is a name or an object; "auto" is the usual one for the problem.
     """
     value = check_real("epsilon", epsilon, above=0.0, most=_LARGEST_EPSILON)
-    K = check_integer("n_unlearn_steps", n_unlearn_steps, least=1)
+    K = check_steps("n_unlearn_steps", n_unlearn_steps)
     if value < _LEAST_EPSILON:
         raise complaint("epsilon", f"at least {_LEAST_EPSILON:g}", epsilon)
     delta = _read_delta(fitted, delta)
