@@ -13,6 +13,7 @@ ROOMS = [
     "minibatch",
     "losses",
     "certify",
+    "refit",
     "estimators",
     "baselines",
     "auditing",

@@ -21,18 +21,22 @@ if TYPE_CHECKING:
     from pilu.certify.exact import Exact
     from pilu.certify.theorem import Theorem
     from pilu.certify.verify import verify
+    from pilu.estimators.forgetful import Forgetful
     from pilu.estimators.planning import Plan
     from pilu.estimators.quote import Quote
     from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
     from pilu.estimators.smooth import LangevinHuber, LangevinLogistic
     from pilu.estimators.utility import Utility
     from pilu.exceptions import AlreadyForgotten, CertificateMismatch, PiluError
+    from pilu.refit.huber import HuberRidge
 
 __all__ = [
     "AlreadyForgotten",
     "Certificate",
     "CertificateMismatch",
     "Exact",
+    "Forgetful",
+    "HuberRidge",
     "LangevinHuber",
     "LangevinLogistic",
     "LangevinRidge",
@@ -59,6 +63,8 @@ _HOME = {
     "Certificate": "certify.certificate",
     "CertificateMismatch": "exceptions",
     "Exact": "certify.exact",
+    "Forgetful": "estimators.forgetful",
+    "HuberRidge": "refit.huber",
     "LangevinHuber": "estimators.smooth",
     "LangevinLogistic": "estimators.smooth",
     "LangevinRidge": "estimators.ridge",

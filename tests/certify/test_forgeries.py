@@ -206,8 +206,7 @@ def test_rewording_a_sentence_alters_no_certificate(kind, monkeypatch):
     path = Path(__file__).parent / "formats" / f"certificate-1-{kind}.json"
     _, issued_now = issued(kind)
     before = issued_now.words
-    monkeypatch.setattr(scope_module, "LIMITS", ("Other words.",))
-    monkeypatch.setattr(certificate_module, "LIMITS", ("Other words.",))
+    monkeypatch.setattr(certificate_module, "limits_of", lambda record: ("Other words.",))
     monkeypatch.setattr(scope_module, "_entropy", lambda private: ["Others too."])
     assert issued_now.words != before
     for certificate in (issued_now, Certificate.from_json(path.read_text())):

@@ -12,7 +12,7 @@ import pytest
 
 import pilu
 from pilu._digits import down, near, up
-from pilu.certify.scope import LIMITS, promises_of
+from pilu.certify.scope import limits_of, promises_of
 from pilu.report.contents import Costs
 from pilu.report.page import render
 from pilu.report.pictures import draw_costs, histogram
@@ -243,7 +243,7 @@ def test_the_headline_and_what_is_promised(page):
     assert f"at most 2.72 times as likely, plus {up(delta)}, as" in page.text  # e, rounded up
     assert "without the 5 rows forgotten since the last redraw" in page.text
     assert "That redraw excluded the 4 rows forgotten before it." in page.text
-    for word in (*promises_of(third), *LIMITS):
+    for word in (*promises_of(third), *limits_of(third)):
         assert page.text.count(word) == 1  # either certified or not
     right = 100 * (1 - (1 - delta) * math.exp(-epsilon) / 2)
     said = float(re.search(r"right at most ([\d.]+) %", page.text)[1])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.certify.scope import LIMITS, promises_of
+from pilu.certify.scope import REFERENCES, limits_of, promises_of
 from pilu.exceptions import CertificateMismatch
 
 __all__ = [
@@ -47,7 +47,7 @@ class Certificate:
     ----------
     schema : str
         Format of this record.
-    method : {"langevin", "redraw"}
+    method : {"langevin", "redraw", "refit"}
     accountant : dict
         Name and options of the accountant.
     epsilon, delta : float
@@ -55,15 +55,16 @@ class Certificate:
     epsilon_target : float
         The requested epsilon.
     noise, n_unlearn_steps : float, int
-        sigma_unlearn and K.
+        sigma_unlearn and K. For a refit: the noise of a standard coordinate, and 0.
     schedule : tuple of (steps, noise)
-        The whole chain, this request's segment last.
+        The whole chain, this request's segment last. Empty for a refit.
     batch_size : int or None
         Rows in the mini-batch of a step; None if every step uses all rows.
     rows : tuple of int
         Fit-time positions of the forgotten rows.
     total_epsilon, total_delta : float
-        The total: compared with the run without the rows of this and all earlier requests.
+        The total: compared with the run without the rows of this and all earlier requests. For a
+        refit, epsilon and delta: every release is compared with retraining on its own.
     conditional_on : tuple of str
         Hashes of the earlier certificates since the last redraw.
     parameters_sha256 : str
@@ -152,7 +153,13 @@ class Certificate:
     @property
     def words(self) -> tuple[str, ...]:
         """What is guaranteed and what is not, in sentences rendered from the fields."""
-        return (*promises_of(_fields_of(self)), *LIMITS)
+        record = _fields_of(self)
+        return (*promises_of(record), *limits_of(record))
+
+    @property
+    def reference(self) -> str:
+        """What the released parameters are compared with."""
+        return REFERENCES[self.method]
 
     @property
     def sha256(self) -> str:

@@ -11,13 +11,13 @@ from pilu._digits import two_digits_up
 from pilu.accounting.composition import Spent
 from pilu.certify.accountant import Accountant, Calibration, Law, Target
 from pilu.certify.certificate import SCHEMA, Certificate, hash_of_parameters, library_versions
-from pilu.certify.scope import scope_of_langevin, scope_of_redraw
+from pilu.certify.scope import scope_of_langevin, scope_of_redraw, scope_of_refit
 from pilu.certify.verify import verify
 from pilu.chains.chain import Chain
 from pilu.data.rows import Request
 from pilu.exceptions import BeyondPrecision, CertificateMismatch
 
-__all__ = ["calibrate", "certify_langevin", "certify_redraw"]
+__all__ = ["calibrate", "certify_langevin", "certify_redraw", "certify_refit"]
 
 _USUAL_EPSILON, _USUAL_DELTA = (1e-3, 30.0), (1e-30, 0.1)
 
@@ -84,7 +84,7 @@ def certify_langevin(
         versions=dict(library_versions()),
         utility=utility,
     )
-    evidence = {**c.evidence, "prior": before, **_nonce(chain)}
+    evidence = {**c.evidence, "prior": before, **_nonce(chain.private)}
     certificate = certificate.resting_on(evidence)
     _check_unusual(certificate)
     return certificate, total
@@ -119,12 +119,53 @@ def certify_redraw(
         versions=dict(library_versions()),
         utility=utility,
     )
-    return certificate.resting_on(_nonce(chain))
+    return certificate.resting_on(_nonce(chain.private))
 
 
-def _nonce(chain: Chain) -> dict[str, str]:
+def certify_refit(
+    rows: NDArray[np.intp],
+    *,
+    epsilon: float,
+    delta: float,
+    mu: float,
+    noise: float,
+    parameters_sha256: str,
+    private: bool,
+    evidence: Mapping[str, Any],
+) -> Certificate:
+    """The certificate for parameters that were just released by a refit without `rows`."""
+    certificate = Certificate(
+        schema=SCHEMA,
+        method="refit",
+        accountant={"name": "refit"},
+        epsilon=epsilon,
+        epsilon_target=epsilon,
+        delta=delta,
+        noise=noise,
+        n_unlearn_steps=0,
+        schedule=(),
+        batch_size=None,
+        rows=tuple(int(r) for r in rows),
+        total_epsilon=epsilon,
+        total_delta=delta,
+        conditional_on=(),
+        parameters_sha256=parameters_sha256,
+        mu=mu,
+        numerical_error={},
+        scope=scope_of_refit(private=private, delta=delta),
+        checks={},
+        evidence=None,
+        evidence_sha256="",
+        versions=dict(library_versions()),
+    )
+    certificate = certificate.resting_on({**evidence, **_nonce(private)})
+    verify(certificate)
+    return certificate
+
+
+def _nonce(private: bool) -> dict[str, str]:
     """A nonce for private noise. Without it, the evidence's hash could confirm a guess."""
-    return {"nonce": secrets.token_hex(16)} if chain.private else {}
+    return {"nonce": secrets.token_hex(16)} if private else {}
 
 
 def _hash_of_parameters(chain: Chain) -> str:

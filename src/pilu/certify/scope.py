@@ -1,7 +1,7 @@
 """What a certificate guarantees and what it does not, as named booleans and numbers.
 
 A certificate contains only these. Sentences are rendered from them when shown (`promises_of` and
-`LIMITS`), so rewording a sentence alters no certificate. The statements are derived in
+`limits_of`), so rewording a sentence alters no certificate. The statements are derived in
 docs/guarantee.md.
 """
 
@@ -13,10 +13,12 @@ from pilu._digits import up
 
 __all__ = [
     "FACTS_OF_BATCHES",
-    "LIMITS",
+    "REFERENCES",
+    "limits_of",
     "promises_of",
     "scope_of_langevin",
     "scope_of_redraw",
+    "scope_of_refit",
 ]
 
 # For mini-batches: whether learning visited any of the rows' batches, whether unlearning visited
@@ -37,8 +39,15 @@ _COMMON = {
     "covers_class_names": False,
 }
 
+# What the released parameters are compared with, by method.
+REFERENCES = {
+    "langevin": "the same learning and unlearning run without the rows",
+    "redraw": "the same learning run without the rows",
+    "refit": "the same pipeline fitted on the rows that are left",
+}
+
 # What is not guaranteed, in sentences.
-LIMITS = (
+_LIMITS_OF_CHAINS = (
     "Step size, alpha, the number of steps and feature scaling are treated as constants, although "
     "some were computed while the rows were present.",
     "A scaler or any other preprocessing fitted with the rows is not covered. Fit it on other data "
@@ -50,6 +59,22 @@ LIMITS = (
     "Noise levels, quotes, plans, predicted utility, mu and evidence depend on the rows. Plans and "
     "utility also depend on the validation data. Publishing them reveals something about both.",
     "The proof is for real numbers. It does not cover floating-point sampling.",
+)
+
+
+_LIMITS_OF_REFIT = (
+    "Models, predictions, scaler means or other results that were published earlier are not "
+    "covered. Comparing them with this release can reveal the removed rows.",
+    "Only the released parameters, transformers and class names are covered, not backups or stored "
+    "rows.",
+    "Grids, columns, epsilon and score_noise must have been chosen without looking at earlier "
+    "results. The best of several refits is not covered.",
+    "Requests may depend on earlier releases, but the comparison is always with the rows that are "
+    "left now. If somebody left because of what a release showed about another person, the "
+    "remaining rows themselves tell of it.",
+    "Weights or features that were computed outside of the pipeline with the removed rows are not "
+    "covered. Nor are the time that a fit took and the rounding of transformers on other hardware.",
+    "The proof is for real numbers. It does not cover floating-point sampling of the noise.",
 )
 
 
@@ -94,6 +119,27 @@ def scope_of_redraw(*, private: bool) -> dict[str, Any]:
     }
 
 
+def scope_of_refit(*, private: bool, delta: float) -> dict[str, Any]:
+    """Scope of a certificate issued after a refit: a comparison with retraining."""
+    return {
+        "private": private,
+        "self_referenced": False,
+        "equal_to_retraining": False,
+        "compared_with_retraining": True,
+        "conditional_on_earlier_requests": False,
+        "reverse_delta": delta,
+        **_COMMON,
+        "covers_step_size_and_regularisation": True,
+        "covers_preprocessing_fitted_with_the_row": True,
+        "covers_class_names": True,
+    }
+
+
+def limits_of(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a certificate does not guarantee, in sentences."""
+    return _LIMITS_OF_REFIT if record["method"] == "refit" else _LIMITS_OF_CHAINS
+
+
 def promises_of(record: Mapping[str, Any]) -> list[str]:
     """The guarantee of a certificate, given as a record of its fields, in sentences."""
     private = _entropy(record["scope"]["private"] is True)
@@ -103,7 +149,21 @@ def promises_of(record: Mapping[str, Any]) -> list[str]:
             "Both sides of Definition 1 coincide, and the earlier parameters were not used.",
             *private,
         ]
+    if record["method"] == "refit":
+        return [*_about_refit(record), *private]
     return [*_about_laws(record), *_about_batches(record), *_about_runs(record), *private]
+
+
+def _about_refit(record: Mapping[str, Any]) -> list[str]:
+    epsilon, delta = up(record["epsilon"], 6), up(record["delta"], 6)
+    return [
+        f"For every set S of parameters, P(S) <= e^{epsilon} Q(S) + {delta} and "
+        f"Q(S) <= e^{epsilon} P(S) + {delta}. P is the law of the released parameters, whatever "
+        "happened before. Q is the law of running the same pipeline, final noise included, on the "
+        "rows that are left.",
+        "Preprocessing, chosen hyperparameters and class names are those of the rows that are "
+        "left.",
+    ]
 
 
 def _about_laws(record: Mapping[str, Any]) -> list[str]:

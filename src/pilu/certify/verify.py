@@ -3,11 +3,18 @@
 import math
 
 from pilu.accounting.composition import Spent
+from pilu.accounting.gdp import epsilon_from_mu
 from pilu.certify.accountant import Accountant
 from pilu.certify.certificate import SCHEMA, UNBOUND_SCHEMA, Certificate, sha256_of
 from pilu.certify.checks import require, require_close
 from pilu.certify.registry import ACCOUNTANTS
-from pilu.certify.scope import FACTS_OF_BATCHES, scope_of_langevin, scope_of_redraw
+from pilu.certify.scope import (
+    FACTS_OF_BATCHES,
+    REFERENCES,
+    scope_of_langevin,
+    scope_of_redraw,
+    scope_of_refit,
+)
 from pilu.exceptions import CertificateMismatch
 
 __all__ = ["verify"]
@@ -94,10 +101,11 @@ def _check_fields(c: Certificate) -> None:
     require(all(0 <= v < 1e300 for v in finite), "a number is negative or infinite")
     require(len(c.parameters_sha256) == 64, "parameters_sha256 is not a hash")
     require(c.epsilon <= c.epsilon_target, "epsilon exceeds epsilon_target")
-    require(c.method in ("langevin", "redraw"), f"method {c.method!r} is not known")
-    require(len(c.schedule) > 0, "the schedule is empty")
+    require(c.method in REFERENCES, f"method {c.method!r} is not known")
+    require((len(c.schedule) > 0) == (c.method != "refit"), "the schedule is empty, or a refit's")
     require(
-        all(steps >= 1 and noise >= 0 for steps, noise in c.schedule) and c.schedule[0][1] > 0,
+        all(steps >= 1 and noise >= 0 for steps, noise in c.schedule)
+        and all(noise > 0 for _, noise in c.schedule[:1]),
         "the schedule has a segment without steps, negative noise, or no learning noise",
     )
     require(len(set(c.rows)) == len(c.rows), "a row is listed twice")
@@ -109,6 +117,8 @@ def _check_fields(c: Certificate) -> None:
     require(_scope_agrees(c), "the scope contradicts the numbers")
     if c.method == "redraw":
         _check_redraw(c)
+    elif c.method == "refit":
+        _check_refit(c)
     else:
         require(0 < c.delta < 1, "delta is not in (0, 1)")
         require(len(c.rows) > 0, "no row is listed")
@@ -134,6 +144,8 @@ def _scope_agrees(c: Certificate) -> bool:
     private = c.scope.get("private") is True
     if c.method == "redraw":
         expected = scope_of_redraw(private=private)
+    elif c.method == "refit":
+        expected = scope_of_refit(private=private, delta=c.delta)
     else:
         expected = scope_of_langevin(
             private=private,
@@ -159,6 +171,8 @@ def _recomputed(c: Certificate) -> tuple[float, Spent]:
     """Epsilon and the running total, from the evidence."""
     if c.method == "redraw":
         return 0.0, Spent()
+    if c.method == "refit":
+        return _recomputed_refit(c)
     epsilon, curve = _accountant(c).recompute(c)
     return epsilon, _prior(c).after(epsilon=c.epsilon, delta=c.delta, curve=curve)
 
@@ -181,3 +195,33 @@ def _check_redraw(c: Certificate) -> None:
         and len(c.schedule) == 1,
         "a redraw must have epsilon = delta = 0, one segment and no earlier request",
     )
+
+
+def _check_refit(c: Certificate) -> None:
+    require(0 < c.delta < 1, "delta is not in (0, 1)")
+    require(c.mu is not None and 0 < c.mu < math.inf and c.noise > 0, "mu or noise is not positive")
+    require(
+        (c.epsilon, c.total_epsilon, c.total_delta, c.n_unlearn_steps, c.batch_size)
+        == (c.epsilon_target, c.epsilon, c.delta, 0, None)
+        and c.accountant.get("name") == "refit"
+        and not c.conditional_on,
+        "a refit must have no total of its own, no steps and no earlier request",
+    )
+
+
+def _recomputed_refit(c: Certificate) -> tuple[float, Spent]:
+    """Two runs end within twice the radius of each other, and the noise hides it."""
+    evidence = c.evidence or {}
+    radius, mu = float(evidence["radius"]), float(c.mu or 0.0)
+    require(0 < radius < math.inf, "the radius is not positive")
+    require(2 * radius <= mu * c.noise, "mu is below twice the radius over the noise")
+    require(mu * c.noise <= 2 * radius * (1 + 1e-9), "mu is not that of the radius and the noise")
+    require(
+        evidence["strong_convexity"] in ("factorisation or penalty", "penalty"),
+        "the way to strong convexity is not known",
+    )
+    for name in ("transformers_sha256", "rows_sha256", "program_sha256"):
+        require(len(evidence[name]) == 64, f"{name} is not a hash")
+    epsilon = float(epsilon_from_mu(mu, c.delta))
+    require(epsilon <= c.epsilon, "mu and delta need a larger epsilon")
+    return c.epsilon, Spent(c.epsilon, c.delta)

@@ -81,6 +81,39 @@ class RowBook:
         people = [subject] if subjects is None else _people(subjects)
         return [self.find(live, subject=name).tolist() for name in people]
 
+    def find_in_order(self, live: Live, *, rows: Any = None, ids: Any = None) -> Rows:
+        """Positions of rows that are to be replaced, in the given order."""
+        check_only_one(rows=rows, ids=ids)
+        if ids is not None:
+            rows = [self._lookup("ids", self.ids, i)[0] for i in _listed(ids)]
+        listed = np.array([_row_number(r, len(live)) for r in _listed(rows)], dtype=np.intp)
+        live_rows(live, listed, may_be_all=True)
+        return listed
+
+    def extended(self, n_rows: int, n_new: int, sample_ids: Any, subjects: Any) -> "RowBook":
+        """The book with new rows after the first `n_rows`, named like those of the fit."""
+        for name, known, given in (
+            ("sample_ids", self.ids, sample_ids),
+            ("subjects", self.subjects, subjects),
+        ):
+            if (known is None) != (given is None):
+                which = (
+                    "must be given, as it was" if given is None else "must be left out, as it was"
+                )
+                raise WrongInput(f"{name} {which} at fit.")
+        new = RowBook.open(n_new, self.key, sample_ids, subjects)
+        again = [name for name in new.ids or () if name in (self.ids or ())]
+        if again:
+            raise WrongInput(
+                f"sample_ids must be new, got {again[0]!r}, which the model has. Use correct for "
+                "rows that changed."
+            )
+        ids = _appended(self.ids, new.ids, n_rows)
+        people = _appended(self.subjects, new.subjects, n_rows)
+        back = {self._hash("ids", n) for n in new.ids or ()}
+        back |= {self._hash("subject", n) for n in new.subjects or ()}
+        return replace(self, ids=ids, subjects=people, forgotten=self.forgotten - back)
+
     def without(self, rows: Rows) -> "RowBook":
         """The book after `rows` are forgotten."""
         gone = {int(r) for r in rows}
@@ -126,7 +159,7 @@ def check_only_one(**ways: Any) -> None:
         )
 
 
-def live_rows(live: Live, rows: Any) -> Rows:
+def live_rows(live: Live, rows: Any, *, may_be_all: bool = False) -> Rows:
     """Check row numbers: integers in range, distinct, none forgotten, not all remaining rows."""
     listed = [_row_number(r, len(live)) for r in _listed(rows)]
     if not listed:
@@ -142,7 +175,7 @@ def live_rows(live: Live, rows: Any) -> Rows:
         raise AlreadyForgotten(
             f"row(s) {', '.join(map(str, gone))} have already been forgotten; nothing was changed."
         )
-    if len(requested) == int(live.sum()):
+    if not may_be_all and len(requested) == int(live.sum()):
         raise WrongInput(
             f"rows must leave at least one row, got all {len(requested)} remaining rows. "
             "Delete the model instead."
@@ -188,6 +221,19 @@ def _people(names: Any) -> list[Any]:
     if len({repr(_plain(name)) for name in listed}) != len(listed):
         raise complaint("subjects", "distinct", names, "Remove the duplicates.")
     return listed
+
+
+def _appended(
+    index: Mapping[Hashable, tuple[int, ...]] | None,
+    new: Mapping[Hashable, tuple[int, ...]] | None,
+    n_rows: int,
+) -> dict[Hashable, tuple[int, ...]] | None:
+    if index is None or new is None:
+        return None
+    joined = dict(index)
+    for name, rows in new.items():
+        joined[name] = joined.get(name, ()) + tuple(n_rows + r for r in rows)
+    return joined
 
 
 def _strike(

@@ -9,7 +9,7 @@ import numpy as np
 
 from pilu._digits import down, near, up
 from pilu._extras import need
-from pilu.certify.scope import LIMITS, promises_of
+from pilu.certify.scope import limits_of, promises_of
 from pilu.report import words
 from pilu.report.contents import Certified, Contents, Costs, rows_forgotten
 from pilu.report.entries import count, describe_entry
@@ -54,7 +54,7 @@ def render(contents: Contents) -> str:
         n_rows_forgotten=rows_forgotten(contents.certified),
         guess=words.describe_guess(latest.total) if latest else "",
         promises=promises_of(latest.certificate) if latest else [],
-        limits=[*(LIMITS if latest else []), *_limits_of_store(contents)],
+        limits=[*(limits_of(latest.certificate) if latest else []), *_limits_of_store(contents)],
         budget_pictures=draw_budget(contents),
         cost_picture=draw_costs(costs) if costs and is_quoted else None,
         cost_words=words.describe_costs(costs, contents.model["learning_noise"]) if costs else [],

@@ -1,0 +1,102 @@
+"""The state of a fitted `Forgetful`, and how it recognises rows that are attached again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu._checks import complaint
+from pilu.estimators.requests import RowBook
+from pilu.exceptions import RowsChanged, WrongInput
+from pilu.refit.held_rows import Table
+
+__all__ = ["Refitted", "groups_of", "recognise"]
+
+
+@dataclass(frozen=True, eq=False)
+class Refitted:
+    """The state of a fitted `Forgetful`, replaced as a whole by every call."""
+
+    table: Table | None = field(repr=False)  # None after unpickling, until rows are attached
+    book: RowBook = field(repr=False)
+    live: NDArray[np.bool_] = field(repr=False)  # by row number
+    digests: NDArray[np.uint8] = field(repr=False)  # by row number; zeros for forgotten rows
+    key: bytes = field(repr=False)
+    released: Any
+    n_releases: int
+    absent: frozenset[int] = frozenset()  # numbers of rows that attached tables no longer have
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "table": None}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+def groups_of(
+    book: RowBook, n: int, numbers: NDArray[np.intp] | None = None
+) -> NDArray[Any] | None:
+    """A code for the subject of each row, in the order of their first rows."""
+    if book.subjects is None:
+        return None
+    codes = np.zeros(n, dtype=np.intp)
+    for code, rows in enumerate(sorted(book.subjects.values())):
+        codes[list(rows)] = code
+    return codes if numbers is None else codes[numbers]
+
+
+def recognise(fitted: Refitted, digests: Any, sample_ids: Any) -> NDArray[np.intp]:
+    """Row numbers of an attached table, by id or by content."""
+    if sample_ids is not None and fitted.book.ids is not None:
+        return _by_id(fitted, digests, sample_ids)
+    waiting: dict[bytes, list[int]] = {}
+    for number in np.flatnonzero(fitted.live)[::-1].tolist():
+        waiting.setdefault(fitted.digests[number].tobytes(), []).append(number)
+    numbers, unknown = [], []
+    for position, digest in enumerate(digests):
+        known = waiting.get(digest.tobytes())
+        if known:
+            numbers.append(known.pop())
+        else:
+            unknown.append(position)
+    if unknown:
+        raise RowsChanged(
+            f"{_listed(unknown)} of the table are not rows of this model, or were changed. Attach "
+            "the table as it was at fit, then use add or correct."
+        )
+    return np.array(numbers, dtype=np.intp)
+
+
+def _by_id(fitted: Refitted, digests: Any, sample_ids: Any) -> NDArray[np.intp]:
+    assert fitted.book.ids is not None
+    ids = [v.item() if isinstance(v, np.generic) else v for v in sample_ids]
+    if len(ids) != len(digests):
+        raise complaint("sample_ids", f"one for each of the {len(digests)} rows", len(ids))
+    unknown = [i for i in ids if i not in fitted.book.ids]
+    if unknown:
+        raise RowsChanged(
+            f"{_listed(unknown, 'id')} of the table are not rows of this model. Use add for new "
+            "rows."
+        )
+    numbers = np.array([fitted.book.ids[i][0] for i in ids], dtype=np.intp)
+    if len(set(numbers.tolist())) != len(numbers):
+        raise WrongInput("sample_ids must be unique, got one of them more than once.")
+    changed = [
+        i
+        for i, n, d in zip(ids, numbers, digests, strict=True)
+        if not np.array_equal(fitted.digests[n], d)
+    ]
+    if changed:
+        raise RowsChanged(
+            f"{_listed(changed, 'id')} of the table were changed since the fit. Attach the rows as "
+            "they were, then use correct."
+        )
+    return numbers
+
+
+def _listed(items: list[Any], what: str = "row") -> str:
+    shown = ", ".join(repr(i) for i in items[:5])
+    more = f" and {len(items) - 5} more" if len(items) > 5 else ""
+    return f"{what}(s) {shown}{more}"

@@ -1,0 +1,1 @@
+"""Refit: solve a convex head again on the rows that are left, with a proved distance."""

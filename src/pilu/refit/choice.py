@@ -1,0 +1,78 @@
+"""Hyperparameters chosen on the rows that are left, from a cold start.
+
+scikit-learn's own searches are run as they are: cold, on these rows, so that the choice is
+a function of the rows. Leave-one-out scores of ridge regression are computed here, from one
+eigendecomposition (`ridge_alpha.py`).
+"""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.linear_model import LogisticRegressionCV, RidgeClassifierCV, RidgeCV
+from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
+
+from pilu.exceptions import WrongInput
+from pilu.refit.ridge_alpha import leave_one_out_alpha
+
+__all__ = ["best_of_search", "choose_for_head"]
+
+Array = NDArray[np.float64]
+
+
+def best_of_search(search: Any, X: Any, y: NDArray[Any], weights: Array | None, groups: Any) -> Any:
+    """An unfitted clone of the search's estimator with its best parameters."""
+    search = clone(search)
+    refit, search.refit = search.refit, False
+    search.cv = _splits(search.cv, X, y, groups, is_classifier(search.estimator))
+    search.fit(X, y, **_weights_for(search.estimator, weights))
+    results = search.cv_results_
+    if callable(refit):
+        best = refit(results)
+    else:
+        metric = refit if isinstance(refit, str) else "score"
+        best = int(np.argmin(results[f"rank_test_{metric}"]))
+    return clone(search.estimator).set_params(**clone(results["params"][best], safe=False))
+
+
+def choose_for_head(head: Any, X: Any, y: NDArray[Any], weights: Array | None, groups: Any) -> Any:
+    """The alpha or C that a CV head selects; None for other heads."""
+    if isinstance(head, RidgeCV | RidgeClassifierCV):
+        if head.cv is None and head.scoring is None:
+            return leave_one_out_alpha(head, X, y, weights)
+        fitted = _cold(head, X, y, weights, groups)
+        return fitted.alpha_
+    if isinstance(head, LogisticRegressionCV):
+        return float(np.ravel(_cold(head, X, y, weights, groups).C_)[0])
+    return None
+
+
+def _cold(head: Any, X: Any, y: NDArray[Any], weights: Array | None, groups: Any) -> Any:
+    head = clone(head)
+    if head.cv is not None or isinstance(head, LogisticRegressionCV):
+        head.cv = _splits(head.cv, X, y, groups, is_classifier(head))
+    return head.fit(X, y, **({} if weights is None else {"sample_weight": weights}))
+
+
+def _splits(cv: Any, X: Any, y: NDArray[Any], groups: Any, classifier: bool) -> Any:
+    """The splits of a splitter; those by group split by subject."""
+    splitter = check_cv(cv, y, classifier=classifier)
+    if "Group" in type(splitter).__name__ and groups is None:
+        raise WrongInput(f"{type(splitter).__name__} splits by subject. Pass subjects=... to fit.")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The groups parameter is ignored")
+        return list(splitter.split(X, y, groups))
+
+
+def _weights_for(estimator: Any, weights: Array | None) -> dict[str, Array]:
+    """Weights as a fit parameter of the head inside an estimator."""
+    if weights is None:
+        return {}
+    name = ""
+    while isinstance(estimator, Pipeline):
+        step, estimator = estimator.steps[-1]
+        name += f"{step}__"
+    return {f"{name}sample_weight": weights}

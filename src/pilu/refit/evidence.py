@@ -1,0 +1,41 @@
+"""What a certificate of a refit states, and how released parameters are identified."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from pilu.refit.fingerprints import fingerprint
+from pilu.refit.program import Options, Release, head_of, transformers_of
+
+__all__ = ["evidence_of", "hash_of_release", "hash_of_rows"]
+
+
+def hash_of_release(estimator: Any) -> str:
+    """Hash of a released estimator: its fitted transformers and its parameters."""
+    head = head_of(estimator)
+    parts = [transformers_of(estimator), np.asarray(head.coef_), np.asarray(head.intercept_)]
+    return fingerprint([*parts, getattr(head, "classes_", None)])
+
+
+def hash_of_rows(digests: NDArray[np.uint8], key: bytes) -> str:
+    """Keyed hash of a set of rows, whatever their order."""
+    listed = sorted(digest.tobytes() for digest in digests)
+    return hashlib.blake2b(b"".join(listed), key=key, digest_size=32).hexdigest()
+
+
+def evidence_of(
+    estimator: Any, done: Release, digests: NDArray[np.uint8], key: bytes, options: Options
+) -> dict[str, Any]:
+    """Targets and hashes of a refit; nothing that a run happened to reach."""
+    return {
+        "radius": done.radius,
+        "score_noise": options.score_noise,
+        "strong_convexity": done.convexity,
+        "transformers_sha256": done.transformers_sha256,
+        "program_sha256": fingerprint(clone(estimator)),
+        "rows_sha256": hash_of_rows(digests, key),
+        "n_rows": len(digests),
+    }

@@ -1,0 +1,88 @@
+"""Hashes of fitted objects by their content, the same in every process."""
+
+import functools
+import hashlib
+import pickle
+import types
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+__all__ = ["fingerprint"]
+
+
+def fingerprint(value: Any) -> str:
+    """SHA-256 of a fitted transformer, or of anything that one is made of."""
+    digest = hashlib.sha256()
+    _add(digest, value, [])
+    return digest.hexdigest()
+
+
+def _add(digest: Any, value: Any, above: list[int]) -> None:
+    """Feed a value to the hash: its type, then its content; every item with its length."""
+    if id(value) in above:
+        digest.update(b"<the same again>")
+        return
+    above = [*above, id(value)]
+    if isinstance(value, np.generic):
+        value = value.item()
+    _text(digest, type(value).__qualname__)
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        _text(digest, repr(value))
+    elif isinstance(
+        value, np.dtype | type | types.FunctionType | types.BuiltinFunctionType | np.ufunc
+    ):
+        _text(digest, f"{getattr(value, '__module__', '')}.{getattr(value, '__name__', value)}")
+    elif isinstance(value, np.ndarray):
+        _add_array(digest, value, above)
+    elif sp.issparse(value):
+        _add(digest, value.tocoo().toarray() if value.nnz == 0 else _triplets(value), above)
+    elif isinstance(value, list | tuple):
+        _add_items(digest, value, above)
+    elif isinstance(value, dict):
+        _add_items(digest, sorted(value.items(), key=lambda item: repr(item[0])), above)
+    elif isinstance(value, set | frozenset):
+        _add_items(digest, sorted(value, key=repr), above)
+    elif isinstance(value, functools.partial):
+        _add_items(digest, [value.func, value.args, value.keywords], above)
+    elif isinstance(value, np.random.RandomState):
+        _add(digest, value.get_state(legacy=False), above)
+    elif getattr(value, "__dict__", None):
+        _add(digest, vars(value), above)
+    else:
+        _bytes(digest, pickle.dumps(value, protocol=4))
+
+
+def _add_array(digest: Any, array: np.ndarray[Any, Any], above: list[int]) -> None:
+    _text(digest, f"{array.shape}")
+    if array.dtype.hasobject:
+        _add_items(digest, array.ravel().tolist(), above)
+    else:
+        kind = array.dtype.newbyteorder("<")
+        _text(digest, "text" if kind.kind == "U" else kind.str)
+        flat = array.ravel().tolist() if kind.kind == "U" else None
+        if flat is not None:  # by content: the width of a text column may come from another row
+            _add_items(digest, flat, above)
+        else:
+            _bytes(digest, np.ascontiguousarray(array, dtype=kind).tobytes())
+
+
+def _add_items(digest: Any, items: Any, above: list[int]) -> None:
+    _text(digest, str(len(items)))
+    for item in items:
+        _add(digest, item, above)
+
+
+def _triplets(matrix: Any) -> tuple[Any, ...]:
+    coo = matrix.tocsr().sorted_indices().tocoo()
+    return matrix.shape, coo.row, coo.col, coo.data
+
+
+def _text(digest: Any, text: str) -> None:
+    _bytes(digest, text.encode("utf-8", "surrogatepass"))
+
+
+def _bytes(digest: Any, raw: bytes) -> None:
+    digest.update(f"{len(raw)}:".encode())
+    digest.update(raw)

@@ -1,0 +1,387 @@
+"""scikit-learn's convex heads: their objectives in one form, and fitted heads from parameters.
+
+Every head minimises  sum_i w_i l(x_i' coef + intercept, y_i) + alpha/2 |coef|^2  for its own loss,
+weights and alpha. A head of this module says which; the solvers know nothing of scikit-learn.
+docs/refit.md has the table of objectives.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import (
+    GammaRegressor,
+    LogisticRegression,
+    LogisticRegressionCV,
+    PoissonRegressor,
+    Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
+    TweedieRegressor,
+)
+from sklearn.preprocessing import LabelBinarizer
+from sklearn.svm import LinearSVC
+from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
+
+from pilu.exceptions import WrongInput
+from pilu.refit.huber import HuberRidge
+from pilu.refit.score_losses import (
+    Huber,
+    Logistic,
+    ScoreLoss,
+    Softmax,
+    SquaredError,
+    SquaredHinge,
+    Tweedie,
+)
+
+__all__ = ["HEADS", "Head", "HeadProblem"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class HeadProblem:
+    """What a head minimises on given targets."""
+
+    loss: ScoreLoss
+    targets: Array  # n x K
+    weights: Array  # n x 1 or n x K
+    alpha: Array  # (1,) or (K,)
+    unit: float = 1.0  # of a score: its noise is stated in this unit
+    classes: NDArray[Any] | None = None
+    penalised_scaling: float | None = None  # liblinear's constant column, if it is used
+    released: dict[str, Any] = field(default_factory=dict)  # more attributes of the fitted head
+
+    def take(self, rows: NDArray[np.bool_]) -> "HeadProblem":
+        """The problem of some rows."""
+        return replace(self, targets=self.targets[rows], weights=self.weights[rows])
+
+
+class Head(ABC):
+    """One kind of scikit-learn head."""
+
+    @abstractmethod
+    def refusals(self, head: Any) -> list[str]:
+        """Why these parameters cannot be certified; empty if they can."""
+
+    @abstractmethod
+    def problem(self, head: Any, y: NDArray[Any], weights: Array, chosen: Any) -> HeadProblem:
+        """The objective; `chosen` is the hyperparameter that a CV head selected, else None."""
+
+    def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
+        """Write parameters (p x K and K) into an unfitted head, in scikit-learn's shapes."""
+        head.coef_ = np.ascontiguousarray(coef.T)
+        head.intercept_ = intercept.copy()
+        for name, value in problem.released.items():
+            setattr(head, name, value)
+        return head
+
+    def read(self, head: Any) -> tuple[Array, Array]:
+        """The parameters of a fitted head, p x K and K."""
+        coef = np.atleast_2d(np.asarray(head.coef_, dtype=np.float64)).T
+        intercept = np.atleast_1d(np.asarray(head.intercept_, dtype=np.float64))
+        return coef, np.broadcast_to(intercept, coef.shape[1:]).copy()
+
+
+class _RidgeHead(Head):
+    """Ridge and RidgeCV."""
+
+    def refusals(self, head: Any) -> list[str]:
+        """`positive=True` has no closed objective here."""
+        if getattr(head, "positive", False):
+            return ["positive=True adds constraints. Set positive=False."]
+        return []
+
+    def problem(self, head: Any, y: NDArray[Any], weights: Array, chosen: Any) -> HeadProblem:
+        """Squared error; alpha may be one for each target."""
+        Y = np.asarray(y, dtype=np.float64)
+        Y = Y[:, None] if Y.ndim == 1 else Y
+        released: dict[str, Any] = {"_one_target": np.ndim(y) == 1}
+        if chosen is not None:
+            released["alpha_"] = chosen if np.ndim(chosen) else float(chosen)
+        alpha = _alphas("alpha", head.alpha if chosen is None else chosen, Y.shape[1])
+        return HeadProblem(
+            SquaredError(), Y, weights, alpha, _spread(Y, weights), released=released
+        )
+
+    def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
+        """Flat shapes for a single target."""
+        released = dict(problem.released)
+        flat = released.pop("_one_target")
+        head.coef_ = np.ascontiguousarray(coef[:, 0] if flat else coef.T)
+        head.intercept_ = intercept.copy()
+        if flat or not head.fit_intercept:
+            head.intercept_ = float(intercept[0])
+        for name, value in released.items():
+            setattr(head, name, value)
+        return head
+
+
+class _RidgeClassifierHead(Head):
+    """RidgeClassifier and RidgeClassifierCV: squared error on labels of -1 and 1."""
+
+    def refusals(self, head: Any) -> list[str]:
+        """As for Ridge."""
+        return HEADS[Ridge].refusals(head)
+
+    def problem(self, head: Any, y: NDArray[Any], weights: Array, chosen: Any) -> HeadProblem:
+        """One column for two classes, else one for each."""
+        binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
+        Y = binarizer.fit_transform(y).astype(np.float64)
+        classes = _classes(head, binarizer.classes_)
+        if head.class_weight:
+            weights = weights * compute_sample_weight(head.class_weight, y)[:, None]
+        released: dict[str, Any] = {"_label_binarizer": binarizer, "classes_": classes}
+        if chosen is not None:
+            released["alpha_"] = float(chosen)
+        alpha = _alphas("alpha", head.alpha if chosen is None else chosen, 1)
+        return HeadProblem(SquaredError(), Y, weights, alpha, classes=classes, released=released)
+
+    def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
+        """Flat coefficients for two classes."""
+        head = super().release(head, problem, coef, intercept)
+        if coef.shape[1] == 1:
+            head.coef_ = coef[:, 0].copy()
+        if not head.fit_intercept:
+            head.intercept_ = 0.0
+        return head
+
+
+class _LogisticHead(Head):
+    """LogisticRegression and LogisticRegressionCV."""
+
+    def refusals(self, head: Any) -> list[str]:
+        """Only the L2 penalty is smooth."""
+        reasons = []
+        ratios = getattr(head, "l1_ratios", None)
+        l1 = getattr(head, "l1_ratio", 0.0)
+        if ratios is not None and not isinstance(ratios, str):
+            l1 = max(ratios)
+        if head.penalty not in ("deprecated", "l2") or l1 not in (None, 0, 0.0):
+            reasons.append(
+                "only the L2 penalty is smooth enough to be certified. Leave penalty and l1_ratio "
+                "at their defaults."
+            )
+        if isinstance(head, LogisticRegressionCV):
+            if not head.refit:
+                reasons.append("refit=False averages the fits of the folds. Set refit=True.")
+        elif not (0 < head.C < math.inf):
+            reasons.append(f"C must be positive and finite, got C={head.C!r}.")
+        return reasons
+
+    def problem(self, head: Any, y: NDArray[Any], weights: Array, chosen: Any) -> HeadProblem:
+        """Logistic for two classes, softmax for more."""
+        classes = _classes(head, np.unique(y))
+        C = head.C if chosen is None else chosen
+        if head.class_weight is not None:
+            each = _class_weights(head, classes, y, weights)
+            weights = weights * each[np.searchsorted(classes, y)][:, None]
+        released: dict[str, Any] = {"classes_": classes, "n_iter_": np.zeros(1, dtype=np.int32)}
+        if chosen is not None:
+            released |= _choice_of_c(head, float(chosen), classes)
+        alpha = np.array([1.0 / C])
+        if len(classes) > 2:
+            if head.solver == "liblinear":
+                raise WrongInput(
+                    "solver must not be 'liblinear' for more than two classes, got "
+                    f"{len(classes)} classes. Leave it at its default."
+                )
+            one_hot = (y[:, None] == classes).astype(np.float64)
+            return HeadProblem(
+                Softmax(), one_hot, weights, alpha, classes=classes, released=released
+            )
+        signs = np.where(y == classes[1], 1.0, -1.0)[:, None]
+        scaling = _liblinear_scaling(head) if head.solver == "liblinear" else None
+        return HeadProblem(
+            Logistic(),
+            signs,
+            weights,
+            alpha,
+            classes=classes,
+            penalised_scaling=scaling,
+            released=released,
+        )
+
+
+class _SquaredHingeHead(Head):
+    """LinearSVC."""
+
+    def refusals(self, head: Any) -> list[str]:
+        """Only the squared hinge is smooth."""
+        reasons = []
+        if head.loss != "squared_hinge":
+            reasons.append(f"loss={head.loss!r} has a kink. Use loss='squared_hinge'.")
+        if head.penalty != "l2":
+            reasons.append(f"penalty={head.penalty!r} is not smooth. Use penalty='l2'.")
+        if head.multi_class != "ovr":
+            reasons.append(f"multi_class={head.multi_class!r} is not supported. Use 'ovr'.")
+        if not (0 < head.C < math.inf):
+            reasons.append(f"C must be positive and finite, got C={head.C!r}.")
+        return reasons
+
+    def problem(self, head: Any, y: NDArray[Any], weights: Array, chosen: Any) -> HeadProblem:
+        """One problem for two classes, else one for each class against the rest.
+
+        liblinear weighs the class itself, and not the rest, where there are more than two.
+        """
+        classes = _classes(head, np.unique(y))
+        each = _class_weights(head, classes, y, weights)
+        if len(classes) == 2:
+            signs = np.where(y == classes[1], 1.0, -1.0)[:, None]
+            weights = weights * each[np.searchsorted(classes, y)][:, None]
+        else:
+            own = y[:, None] == classes
+            signs = np.where(own, 1.0, -1.0)
+            weights = weights * np.where(own, each, 1.0)
+        return HeadProblem(
+            SquaredHinge(),
+            signs,
+            weights,
+            np.array([1.0 / head.C]),
+            classes=classes,
+            penalised_scaling=_liblinear_scaling(head),
+            released={"classes_": classes, "n_iter_": 0},
+        )
+
+    def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
+        """A plain zero without an intercept."""
+        head = super().release(head, problem, coef, intercept)
+        if not head.fit_intercept:
+            head.intercept_ = 0.0
+        return head
+
+
+class _TweedieHead(Head):
+    """PoissonRegressor, GammaRegressor and TweedieRegressor, with a log link."""
+
+    def refusals(self, head: Any) -> list[str]:
+        """The objective is convex for a log link and a power in [1, 2]."""
+        reasons = []
+        if not 1 <= self._power(head) <= 2:
+            reasons.append(
+                f"the objective is convex for a power in [1, 2], got power={head.power!r}. "
+                "Use Ridge for a power of 0."
+            )
+        if getattr(head, "link", "log") not in ("auto", "log"):
+            reasons.append(f"link={head.link!r} is not convex here. Use link='log'.")
+        return reasons
+
+    def problem(self, head: Any, y: NDArray[Any], weights: Array, chosen: Any) -> HeadProblem:
+        """Half the deviance; scikit-learn's mean over rows becomes a sum."""
+        power, targets = self._power(head), np.asarray(y, dtype=np.float64)
+        if np.ndim(y) != 1:
+            raise WrongInput(f"y must have one dimension, got shape {np.shape(y)}.")
+        low = targets <= 0 if power == 2 else targets < 0
+        if low.any():
+            least = "positive" if power == 2 else "non-negative"
+            raise WrongInput(
+                f"y must be {least} for {type(head).__name__}, got {targets[low][0]:g}."
+            )
+        released = {"_base_loss": head._get_loss(), "n_iter_": 0}  # noqa: SLF001
+        alpha = _alphas("alpha", head.alpha, 1) * weights.sum()
+        return HeadProblem(Tweedie(power), targets[:, None], weights, alpha, released=released)
+
+    def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
+        """Flat shapes."""
+        head = super().release(head, problem, coef, intercept)
+        head.coef_, head.intercept_ = coef[:, 0].copy(), float(intercept[0])
+        return head
+
+    @staticmethod
+    def _power(head: Any) -> float:
+        if isinstance(head, TweedieRegressor):
+            return float(head.power)
+        return 1.0 if isinstance(head, PoissonRegressor) else 2.0
+
+
+class _HuberHead(Head):
+    """pilu's own `HuberRidge`."""
+
+    def refusals(self, head: Any) -> list[str]:
+        """None: every parameter in range will do."""
+        return []
+
+    def problem(self, head: Any, y: NDArray[Any], weights: Array, chosen: Any) -> HeadProblem:
+        """Huber's loss."""
+        targets = np.asarray(y, dtype=np.float64)[:, None]
+        return HeadProblem(
+            Huber(float(head.threshold)),
+            targets,
+            weights,
+            _alphas("alpha", head.alpha, 1),
+            _spread(targets, weights),
+        )
+
+    def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
+        """Flat shapes."""
+        head.coef_, head.intercept_ = coef[:, 0].copy(), float(intercept[0])
+        return head
+
+
+HEADS: dict[type, Head] = {
+    Ridge: _RidgeHead(),
+    RidgeCV: _RidgeHead(),
+    RidgeClassifier: _RidgeClassifierHead(),
+    RidgeClassifierCV: _RidgeClassifierHead(),
+    LogisticRegression: _LogisticHead(),
+    LogisticRegressionCV: _LogisticHead(),
+    LinearSVC: _SquaredHingeHead(),
+    PoissonRegressor: _TweedieHead(),
+    GammaRegressor: _TweedieHead(),
+    TweedieRegressor: _TweedieHead(),
+    HuberRidge: _HuberHead(),
+}
+
+
+def _alphas(name: str, alpha: Any, n_targets: int) -> Array:
+    values = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
+    if len(values) not in (1, n_targets) or not ((values >= 0) & (values < np.inf)).all():
+        raise WrongInput(
+            f"{name} must be a non-negative number, or one for each of the {n_targets} targets, "
+            f"got {name}={alpha!r}."
+        )
+    return values
+
+
+def _spread(Y: Array, weights: Array) -> float:
+    """The least weighted standard deviation of a target; 1 where all are constant."""
+    mean = (weights * Y).sum(axis=0) / weights.sum()
+    spread = np.sqrt((weights * (Y - mean) ** 2).sum(axis=0) / weights.sum())
+    positive = spread[spread > 1e-9 * np.abs(mean)]
+    return float(positive.min()) if len(positive) else max(float(np.abs(mean).max()), 1.0)
+
+
+def _classes(head: Any, classes: NDArray[Any]) -> NDArray[Any]:
+    if len(classes) < 2:
+        raise WrongInput(
+            f"{type(head).__name__} needs rows of at least two classes, got only "
+            f"{classes.tolist()!r}. Nothing was changed."
+        )
+    return classes
+
+
+def _class_weights(head: Any, classes: NDArray[Any], y: NDArray[Any], weights: Array) -> Array:
+    each: Array = compute_class_weight(
+        head.class_weight, classes=classes, y=y, sample_weight=weights[:, 0]
+    )
+    return each
+
+
+def _choice_of_c(head: Any, C: float, classes: NDArray[Any]) -> dict[str, Any]:
+    count = 1 if len(classes) == 2 else len(classes)
+    grid = head.Cs if np.ndim(head.Cs) else np.logspace(-4, 4, int(head.Cs))
+    legacy = getattr(head, "use_legacy_attributes", False)
+    return {
+        "C_": np.full(count, C) if legacy in (True, "warn") else C,
+        "Cs_": np.asarray(grid, dtype=np.float64),
+        "l1_ratio_": np.zeros(count) if legacy in (True, "warn") else 0.0,
+    }
+
+
+def _liblinear_scaling(head: Any) -> float | None:
+    return float(head.intercept_scaling) if head.fit_intercept else None

@@ -1,0 +1,243 @@
+"""Run a pipeline's program on the rows that are there, and release its parameters with noise.
+
+A program is an unfitted estimator with options. Run on a table, it fits clones of the transformers,
+chooses hyperparameters, and finds the head's minimiser to a proved radius. All but the place of the
+minimiser within the radius is a function of the table, so two runs on the same table differ by at
+most twice the radius, and noise hides that (docs/refit.md).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import validate_data
+
+from pilu._checks import LARGEST_NUMBER
+from pilu.accounting.gdp import mu_from_epsilon
+from pilu.chains.entropy import GaussianSource
+from pilu.exceptions import NoiseBelowPrecision, WrongInput
+from pilu.refit.choice import best_of_search, choose_for_head
+from pilu.refit.coordinates import Coordinates
+from pilu.refit.fingerprints import fingerprint
+from pilu.refit.heads import HEADS, HeadProblem
+from pilu.refit.held_rows import Table
+from pilu.refit.objective import Objective
+from pilu.refit.refusals import is_search
+from pilu.refit.solve import has_exact_hessian, solve
+
+__all__ = [
+    "Options",
+    "Prepared",
+    "Release",
+    "check_repeatable",
+    "head_of",
+    "prepare",
+    "release",
+    "transformers_of",
+]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user sets: the guarantee, and the noise of a score."""
+
+    epsilon: float
+    delta: float
+    score_noise: float
+
+    @property
+    def mu(self) -> float:
+        """Distance of the two laws in standard deviations that epsilon and delta allow."""
+        return float(mu_from_epsilon(self.epsilon, self.delta)) * (1 - 1e-9)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A program run on a table up to the head's solver: functions of the table alone."""
+
+    estimator: Any  # the pipeline with fitted transformers, or the head itself
+    head: Any  # its head, unfitted, with chosen hyperparameters
+    problem: HeadProblem
+    coordinates: Coordinates
+    objective: Objective
+    noise: float  # sigma, of each standard coordinate
+    radius: float
+
+    @property
+    def transformers_sha256(self) -> str:
+        """Hash of the state of the transformers, of chosen hyperparameters and of class names."""
+        chosen = {k: v for k, v in self.problem.released.items() if k in ("alpha_", "C_")}
+        parts = [transformers_of(self.estimator), self.head.get_params(), chosen]
+        return fingerprint([*parts, self.problem.classes])
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Released parameters, and what a certificate says of them."""
+
+    estimator: Any  # a plain fitted scikit-learn estimator
+    theta: Array = field(repr=False)  # the released parameters in standard coordinates
+    noise: float
+    radius: float
+    private: bool
+    convexity: str
+    transformers_sha256: str
+
+
+def prepare(estimator: Any, table: Table, options: Options) -> Prepared:
+    """Fit transformers, choose hyperparameters and set up the head on a table."""
+    X, y, w, groups = table.X, table.y, table.weights, table.groups
+    estimator = part = _best(clone(estimator), X, y, w, groups)
+    while isinstance(part, Pipeline):
+        X = _fit_transformers(part, X, y, w)
+        name, last = part.steps[-1]
+        last = _best(last, X, y, w, groups)
+        part.steps[-1] = (name, last)
+        part = last
+    return _set_up(estimator, part, X, y, w, groups, options)
+
+
+def check_repeatable(prepared: Prepared, table: Table) -> None:
+    """Refuse transformers whose second fit on the same rows differs from the first."""
+    again, X = clone(prepared.estimator), table.X
+    part, fitted = again, prepared.estimator
+    while isinstance(part, Pipeline):
+        X = _fit_transformers(part, X, table.y, table.weights)
+        for (name, one), (_, other) in zip(fitted.steps[:-1], part.steps[:-1], strict=True):
+            if fingerprint(one) != fingerprint(other):
+                raise WrongInput(
+                    f"step {name!r} gave two different results on the same rows, so no two runs "
+                    "could be compared. Give it an integer random_state, or leave it out."
+                )
+        part, fitted = part.steps[-1][1], fitted.steps[-1][1]
+
+
+def _best(estimator: Any, X: Any, y: NDArray[Any], w: Array | None, groups: Any) -> Any:
+    while is_search(estimator):
+        estimator = best_of_search(estimator, X, y, w, groups)
+    return estimator
+
+
+def _fit_transformers(pipeline: Pipeline, X: Any, y: NDArray[Any], w: Array | None) -> Any:
+    """Fit all steps but the last, in place, and return the transformed rows."""
+    for _, step in pipeline.steps[:-1]:
+        if step not in (None, "passthrough"):
+            X = step.fit_transform(X, y, **_requested_weights(step, w))
+    return X
+
+
+def _requested_weights(step: Any, weights: Array | None) -> dict[str, Array]:
+    """Weights for a transformer that asks for them by metadata routing."""
+    routing = getattr(step, "_metadata_request", None)
+    wanted = routing is not None and routing.fit.requests.get("sample_weight") is True
+    return {"sample_weight": weights} if wanted and weights is not None else {}
+
+
+def _set_up(
+    estimator: Any,
+    head: Any,
+    X: Any,
+    y: NDArray[Any],
+    w: Array | None,
+    groups: Any,
+    options: Options,
+) -> Prepared:
+    X = validate_data(
+        head, X, accept_sparse="csr", dtype=np.float64, order="C", ensure_min_samples=1
+    )
+    _check_size(X)
+    chosen = choose_for_head(head, X, y, w, groups)
+    weights = np.ones((len(y), 1)) if w is None else w[:, None]
+    problem = HEADS[type(head)].problem(head, y, weights, chosen)
+    kept: NDArray[np.bool_] = np.asarray(problem.weights.any(axis=1))
+    if not kept.all():  # rows without weight count for classes and class weights only
+        X, problem = X[kept], problem.take(kept)
+    coordinates = Coordinates.of(
+        X,
+        problem.weights,
+        fit_intercept=bool(head.fit_intercept),
+        penalised_scaling=problem.penalised_scaling,
+    )
+    objective = Objective(
+        problem.loss,
+        coordinates.rows(X),
+        problem.targets,
+        problem.weights,
+        coordinates.penalty(problem.alpha),
+        coordinates.free_intercept,
+    )
+    noise = options.score_noise * problem.unit / _typical_norm(objective)
+    radius = 0.5 * options.mu * noise * (1 - 1e-12)
+    return Prepared(estimator, head, problem, coordinates, objective, noise, radius)
+
+
+def _typical_norm(objective: Objective) -> float:
+    """Root of the mean square norm of a row, by weight."""
+    each = objective.weights.mean(axis=1)
+    return float(np.sqrt(each @ objective.row_norms[:, 0] ** 2 / each.sum()))
+
+
+def _check_size(X: Any) -> None:
+    values = X.data if sp.issparse(X) else X
+    if values.size and not np.abs(values).max() <= LARGEST_NUMBER:
+        raise WrongInput(
+            f"transformed rows must be at most {LARGEST_NUMBER:g} in size. Put a scaler in front "
+            "of the head."
+        )
+
+
+def release(prepared: Prepared, start: Any, source: GaussianSource) -> Release:
+    """Solve the head from a start, add noise, and build the fitted estimator.
+
+    `start` is an earlier release or None. Only released parameters may be a start.
+    """
+    p = prepared
+    theta = solve(p.objective, _start(p, start), p.radius)
+    if p.noise < 2.0**-30 * float(np.abs(theta).max()):
+        raise NoiseBelowPrecision(
+            f"the noise, {p.noise:.2g}, would be lost in the rounding of parameters of up to "
+            f"{np.abs(theta).max():.2g}. Raise score_noise or regularise more."
+        )
+    theta = theta + p.noise * source.normal(theta.shape)
+    HEADS[type(p.head)].release(p.head, p.problem, *p.coordinates.out(theta))
+    convexity = "factorisation or penalty" if has_exact_hessian(p.objective) else "penalty"
+    return Release(
+        p.estimator,
+        theta,
+        p.noise,
+        p.radius,
+        source.private,
+        convexity,
+        p.transformers_sha256,
+    )
+
+
+def _start(p: Prepared, start: Any) -> Array | None:
+    if start is None:
+        return None
+    coef, intercept = HEADS[type(p.head)].read(start)
+    if coef.shape != (len(p.coordinates.scale), p.objective.shape[1]):
+        return None
+    return p.coordinates.into(coef, intercept)
+
+
+def head_of(estimator: Any) -> Any:
+    """The head of a fitted estimator."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def transformers_of(estimator: Any) -> list[tuple[str, Any]]:
+    """The steps of a pipeline without its head."""
+    steps: list[tuple[str, Any]] = []
+    while isinstance(estimator, Pipeline):
+        steps += estimator.steps[:-1]
+        estimator = estimator.steps[-1][1]
+    return steps

@@ -1,0 +1,159 @@
+"""What a pipeline must not contain, with the reason and the remedy for each.
+
+A certificate compares two runs of the same program on the same rows. So every part but the solver's
+start and the noise must be a function of the rows: no state from an earlier fit, no clock, no
+unseeded random numbers.
+"""
+
+import functools
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.compose import make_column_selector
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+
+from pilu.exceptions import WrongInput
+from pilu.refit.heads import HEADS
+
+__all__ = ["check_program", "is_search"]
+
+
+def is_search(estimator: Any) -> bool:
+    """Whether it is GridSearchCV or one like it."""
+    names = {"estimator", "refit", "cv"}
+    return isinstance(estimator, BaseEstimator) and names <= set(estimator.get_params(deep=False))
+
+
+def check_program(estimator: Any) -> None:
+    """Refuse an estimator that cannot be certified; all reasons at once."""
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        raise WrongInput(
+            "estimator must be an unfitted scikit-learn estimator, such as "
+            f"make_pipeline(StandardScaler(), LogisticRegression()), got {estimator!r}."
+        )
+    reasons = [*_structure(estimator, "estimator", searched=False)]
+    if reasons:
+        listed = "\n".join(f"- {reason}" for reason in reasons)
+        raise WrongInput(f"this estimator cannot be certified:\n{listed}")
+
+
+def _structure(estimator: Any, path: str, *, searched: bool) -> Iterator[str]:
+    """Reasons in a pipeline, a search or a head; `searched` if scikit-learn's solver is used."""
+    if is_search(estimator):
+        yield from _own_reasons(estimator, path)
+        if estimator.refit is False:
+            yield f"{path}: refit=False leaves nothing to release. Set refit=True."
+        yield from _values(estimator, path, skip=("estimator",))
+        yield from _structure(estimator.estimator, f"{path}.estimator", searched=True)
+    elif isinstance(estimator, Pipeline):
+        yield from _own_reasons(estimator, path)
+        for name, step in estimator.steps[:-1]:
+            yield from _parts(step, f"step {name!r}")
+        name, last = estimator.steps[-1]
+        yield from _structure(last, f"step {name!r}", searched=searched)
+    elif type(estimator) in HEADS:
+        yield from _own_reasons(estimator, path, is_head=True)
+        yield from (f"{path}: {r}" for r in HEADS[type(estimator)].refusals(estimator))
+        yield from _head_values(estimator, path, searched)
+    else:
+        known = ", ".join(kind.__name__ for kind in HEADS)
+        yield (
+            f"{path}: {type(estimator).__name__} is not a head whose minimiser can be certified. "
+            f"Use one of {known}, alone or at the end of a Pipeline or inside GridSearchCV."
+        )
+
+
+def _head_values(head: Any, path: str, searched: bool) -> Iterator[str]:
+    chooses = "cv" in head.get_params(deep=False)
+    random = getattr(head, "solver", None) in ("sag", "saga", "liblinear")
+    random = random or type(head).__name__ == "LinearSVC"
+    if (searched or chooses) and random and not _is_seed(head.get_params()["random_state"]):
+        yield (
+            f"{path}: this solver draws random numbers while hyperparameters are chosen. Set "
+            "random_state to an integer."
+        )
+    yield from _values(head, path, skip=("random_state",))
+
+
+def _parts(part: Any, path: str) -> Iterator[str]:
+    """Reasons in a transformer and in all that it contains."""
+    if part in (None, "passthrough", "drop"):
+        return
+    yield from _own_reasons(part, path)
+    yield from _values(part, path)
+
+
+def _own_reasons(part: Any, path: str, *, is_head: bool = False) -> Iterator[str]:
+    """Reasons in the parameters of one object."""
+    if isinstance(part, FrozenEstimator) or _keeps_state(part):
+        yield f"{path}: {type(part).__name__} keeps fitted state when it is cloned. Leave it out."
+    parameters = part.get_params(deep=False) if hasattr(part, "get_params") else vars(part)
+    if parameters.get("warm_start"):
+        yield f"{path}: warm_start=True starts from an earlier fit. Set warm_start=False."
+    if parameters.get("memory") is not None:
+        yield f"{path}: memory= keeps fitted transformers on disk. Set memory=None."
+    if parameters.get("prefit") or parameters.get("cv") == "prefit":
+        yield f"{path}: a prefit estimator was fitted with the rows. Set prefit=False."
+    if parameters.get("transform_input") is not None:
+        yield f"{path}: transform_input is not supported. Set transform_input=None."
+    if not is_head and "random_state" in parameters and not _harmless(part, parameters):
+        yield (
+            f"{path}: random_state={parameters['random_state']!r} would differ between two runs. "
+            "Set random_state to an integer."
+        )
+
+
+def _harmless(part: Any, parameters: dict[str, Any]) -> bool:
+    return _is_seed(parameters["random_state"]) or parameters.get("shuffle") is False
+
+
+def _is_seed(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _keeps_state(part: Any) -> bool:
+    own = getattr(type(part), "__sklearn_clone__", None)
+    return own is not None and own is not BaseEstimator.__sklearn_clone__
+
+
+def _values(part: Any, path: str, skip: tuple[str, ...] = ()) -> Iterator[str]:
+    """Reasons in the values of an object's parameters: nested estimators, functions, splitters."""
+    if not hasattr(part, "get_params"):
+        return
+    for name, value in part.get_params(deep=False).items():
+        if name not in skip:
+            yield from _value(value, f"{path}, {name}")
+
+
+def _value(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _value(item, path)
+    elif isinstance(value, dict):
+        yield from _value(list(value.values()), path)
+    elif isinstance(value, np.random.RandomState | np.random.Generator):
+        yield f"{path}: a random generator moves on with every use. Pass an integer."
+    elif hasattr(value, "get_params") and not isinstance(value, type):
+        yield from _parts(value, path)
+    elif hasattr(value, "split") and hasattr(value, "get_n_splits"):
+        yield from _own_reasons(value, path)
+    elif callable(value) and not isinstance(value, type):
+        yield from _function(value, path)
+
+
+def _function(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, functools.partial):
+        yield from _function(value.func, path)
+        yield from _value([*value.args, *value.keywords.values()], path)
+    elif isinstance(value, types.MethodType):
+        yield f"{path}: a bound method may carry fitted state. Pass a plain function."
+    elif getattr(value, "__closure__", None):
+        yield f"{path}: a function that refers to variables around it may carry fitted state."
+    elif not isinstance(
+        value, types.FunctionType | types.BuiltinFunctionType | np.ufunc | make_column_selector
+    ) and not type(value).__module__.startswith(("sklearn.", "numpy.")):
+        yield f"{path}: {value!r} is an object with state. Pass a plain function."
