@@ -1,14 +1,17 @@
-"""Newton's method without a Hessian: conjugate gradients, preconditioned by the rows' Gram matrix.
+"""Newton's method without the whole Hessian, for heads with many columns or classes.
 
-For many columns or classes. A product with the Hessian takes two passes over the rows. The
-preconditioner is X'WX in its eigenbasis times the mean curvature of each class, where X'WX can be
-formed, and its diagonal where it cannot.
+Conjugate gradients solve for each step. A product with the Hessian takes two passes over the rows.
+The preconditioner is the Hessian's own block for every class: Z' diag(w c_k) Z plus the penalty,
+where rows without curvature to speak of are left out. Steps are found in single precision and
+corrected by the gradient, which is computed in double precision; no proof rests on them.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from pilu._progress import progress_bar
 from pilu.refit.line_search import better_point
@@ -18,112 +21,148 @@ from pilu.refit.radius import distance_by_penalty
 __all__ = ["newton_cg"]
 
 Array = NDArray[np.float64]
-Operator = Callable[[Array], Array]
+Operator = Callable[[NDArray[Any]], NDArray[Any]]
 
-_MOST_COLUMNS = 4096  # for an eigenbasis of X'WX
-_MOST_STEPS = 60
-_MOST_PRODUCTS = 2000
-_FARTHEST = 1e100  # no curvature to speak of in this direction
+_MOST_COLUMNS = 8192  # for blocks of the Hessian
+_MOST_IN_BLOCKS = 2**28  # numbers, 1 GB in single precision
+_MOST_STEPS = 200
+_MOST_PRODUCTS = 500
+_STALE = 20  # more products than this ask for a new preconditioner
+_FARTHEST = 1e30  # no curvature to speak of in this direction
 
 
 def newton_cg(objective: Objective, point: Point, within: float) -> tuple[Point, float]:
     """As `newton`, for heads whose Hessian is too large to write down."""
-    precondition = _preconditioner(objective, point)
+    precondition: Operator | None = None
+    precision: np.dtype[Any] = np.dtype(np.float32)
     with progress_bar(_MOST_STEPS, what="Newton-CG", unit="step") as bar:
         for _ in range(_MOST_STEPS):
             distance = distance_by_penalty(objective, point, within)
             if distance <= within:
                 return point, distance
-            length = float(np.linalg.norm(point.gradient))
-            wanted = 0.2 * within * float(_least_positive(objective.penalty))
-            direction = _conjugate_gradients(
-                _hessian(objective, point),
-                -point.gradient,
-                precondition,
-                relative=min(0.1, max(wanted / length, 1e-10)) if length > 0 else 0.1,
+            if precondition is None:
+                precondition = _preconditioner(objective, point)
+            product = _hessian(objective, point, precision)
+            direction, products = _conjugate_gradients(
+                product, point.gradient, precondition, precision
             )
             after = better_point(objective, point, direction)
             if after is None:
-                break
-            point = after
+                if precision == np.float64:
+                    break
+                precision = np.dtype(np.float64)
+            else:
+                point = after
+            if products > _STALE:
+                precondition = None
             bar.update(1)
     return point, np.inf
 
 
-def _least_positive(penalty: Array) -> float:
-    positive = penalty[penalty > 0]
-    return float(positive.min()) if positive.size else 1.0
+def _hessian(objective: Objective, point: Point, precision: np.dtype[Any]) -> Operator:
+    """Products with the Hessian at a point; for softmax, on parameters that sum to zero."""
+    loss, rows = objective.loss, objective.rows_in(precision)
+    c = loss.curvatures(point.scores, objective.targets).astype(precision)
+    w, penalty = objective.weights.astype(precision), objective.penalty.astype(precision)
 
-
-def _hessian(objective: Objective, point: Point) -> Operator:
-    """Products with the Hessian at a point."""
-    loss, w = objective.loss, objective.weights
-    c = loss.curvatures(point.scores, objective.targets)
-
-    def product(v: Array) -> Array:
-        moved = objective.scores(v)
+    def product(v: NDArray[Any]) -> NDArray[Any]:
+        moved = rows @ v
         if loss.joint:
             moved = moved - (c * moved).sum(axis=1, keepdims=True)
-        moved = c * moved
-        gauge = objective.gauge * v.mean(axis=1, keepdims=True) if loss.joint else 0.0
-        return objective.sum_over_rows(w * moved) + objective.penalty * v + gauge
+        total: NDArray[Any] = rows.T @ (w * c * moved) + penalty * v
+        return _centred(total, loss.joint).astype(precision, copy=False)
 
     return product
 
 
 def _preconditioner(objective: Objective, point: Point) -> Operator:
     """An approximate inverse of the Hessian near a point."""
+    joint, (P, K) = objective.loss.joint, objective.shape
     c = objective.loss.curvatures(point.scores, objective.targets)
-    if objective.loss.joint:
-        c = c * (1 - c)
-    w = np.broadcast_to(objective.weights, c.shape)
-    mean = np.maximum((w * c).sum(axis=0) / w.sum(axis=0), 1e-12)
-    if objective.shape[0] > _MOST_COLUMNS:
-        squares = objective.rows * objective.rows
-        diagonal = np.asarray(objective.weights.mean(axis=1)[None, :] @ squares).T * mean
-        inverse: Array = 1.0 / (diagonal + objective.penalty + 1e-12 * diagonal.max())
+    c = objective.weights * (c * (1 - c) if joint else c)
+    penalty = np.broadcast_to(objective.penalty, (P, K))
+    same = bool((c == c[:, :1]).all() and (penalty == penalty[:, :1]).all())
+    n_blocks = 1 if same else K
+    if P > _MOST_COLUMNS or n_blocks * P * P > _MOST_IN_BLOCKS:
+        return _by_diagonal(objective, c, penalty)
+    factors = [_block(objective, c[:, k], penalty[:, k]) for k in range(n_blocks)]
 
-        def divide(g: Array) -> Array:
-            return inverse * g
+    def solve_blocks(g: NDArray[Any]) -> NDArray[Any]:
+        if same:
+            return _centred(cho_solve(factors[0], g, check_finite=False), joint)
+        solved = [cho_solve(f, g[:, k], check_finite=False) for k, f in enumerate(factors)]
+        return _centred(np.stack(solved, axis=1), joint)
 
-        return divide
-    gram = objective.gram(objective.weights.mean(axis=1, keepdims=True))
-    scales = 1.0 / np.sqrt(np.maximum(objective.penalty.mean(axis=1), 1e-300))
-    if objective.free_intercept:
-        scales[-1] = 1.0 / np.sqrt(gram[-1, -1])
-    # In coordinates where the penalty is 1: eigenvalues of the scaled Gram matrix.
-    values, basis = np.linalg.eigh(scales[:, None] * gram * scales)
-    values = np.maximum(values, 0.0)[:, None] * mean + 1.0
+    return solve_blocks
 
-    def apply(g: Array) -> Array:
-        inner = (basis.T @ (scales[:, None] * g)) / values
-        outer: Array = scales[:, None] * (basis @ inner)
-        return outer
 
-    return apply
+def _block(objective: Objective, c: Array, penalty: Array) -> tuple[NDArray[Any], bool]:
+    """A Cholesky factor of one class's block of the Hessian, in single precision if possible."""
+    least = penalty[penalty > 0].min(initial=np.inf)
+    active = np.flatnonzero(c * objective.row_norms[:, 0] ** 2 > (least if least < np.inf else 0.0))
+    for kind, added in ((np.float32, 1e-6), (np.float64, 1e-12), (np.float64, 1e-3)):
+        rows = objective.rows_in(np.dtype(kind))[active]
+        H = _weighted_gram(rows, c[active].astype(kind))
+        size = max(float(np.trace(H)), float(penalty.max()), float(np.finfo(np.float32).tiny))
+        H[np.arange(len(H)), np.arange(len(H))] += penalty + added * size / len(H)
+        try:
+            factor: tuple[NDArray[Any], bool] = cho_factor(
+                H, lower=True, overwrite_a=True, check_finite=False
+            )
+        except LinAlgError:
+            continue
+        if np.isfinite(factor[0]).all():
+            return factor
+    raise ArithmeticError("the Hessian of the head is not finite; please report this.")
+
+
+def _weighted_gram(rows: Any, c: NDArray[Any]) -> NDArray[Any]:
+    root = np.sqrt(c)[:, None]
+    if hasattr(rows, "multiply"):
+        scaled = rows.multiply(root).tocsr()
+        return np.asarray((scaled.T @ scaled).todense())
+    dense: NDArray[Any] = root * rows
+    return np.asarray(dense.T @ dense)
+
+
+def _by_diagonal(objective: Objective, c: Array, penalty: Array) -> Operator:
+    squares = objective.rows * objective.rows
+    diagonal = np.asarray(squares.T @ c) + penalty
+    inverse = 1.0 / (diagonal + 1e-12 * diagonal.max())
+    return lambda g: _centred(inverse.astype(g.dtype) * g, objective.loss.joint)
+
+
+def _centred(v: NDArray[Any], joint: bool) -> NDArray[Any]:
+    """Without the mean over classes, which is zero at a softmax minimiser."""
+    return v - v.mean(axis=1, keepdims=True) if joint else v
 
 
 def _conjugate_gradients(
-    product: Operator, b: Array, precondition: Operator, relative: float
-) -> Array:
-    """Solve H x = b until the residual is `relative` times b."""
-    x, residual = np.zeros_like(b), b.copy()
-    z = precondition(residual)
-    direction, square = z, float((residual * z).sum())
-    goal = relative * float(np.linalg.norm(b))
+    product: Operator, gradient: Array, precondition: Operator, precision: np.dtype[Any]
+) -> tuple[Array, int]:
+    """Solve H x = -g until the residual is a hundredth of g; returns x and the products taken."""
+    length = float(np.linalg.norm(gradient))
+    if length == 0.0:
+        return np.zeros_like(gradient), 0
+    b = -gradient / length
+    residual = b.astype(precision)
+    x, z = np.zeros_like(residual), precondition(residual).astype(precision)
+    direction, square, products = z, float((residual * z).sum()), 0
     for _ in range(_MOST_PRODUCTS):
         curved = product(direction)
+        products += 1
         curvature = float((direction * curved).sum())
-        if not curvature > 0.0:
+        if not (curvature > 0.0 and square > 0.0):
             break
         step = square / curvature
         if not step * float(np.abs(direction).max()) < _FARTHEST:
             break
         x += step * direction
         residual -= step * curved
-        if float(np.linalg.norm(residual)) <= goal:
+        if float(np.linalg.norm(residual)) <= 0.01:
             break
-        z = precondition(residual)
+        z = precondition(residual).astype(precision)
         before, square = square, float((residual * z).sum())
         direction = z + (square / before) * direction
-    return x if x.any() else b
+    x64 = x.astype(np.float64) if x.any() else b
+    return length * x64, products

@@ -80,6 +80,14 @@ class Objective:
         parts = [slice(i, min(i + _ROWS_IN_BLOCK, n)) for i in range(0, n, _ROWS_IN_BLOCK)]
         return [(part, self.rows[part]) for part in parts]
 
+    def rows_in(self, precision: np.dtype[Any]) -> Any:
+        """The rows in single or double precision."""
+        return self._single_rows if precision == np.float32 else self.rows
+
+    @cached_property
+    def _single_rows(self) -> Any:
+        return self.rows.astype(np.float32)
+
     @cached_property
     def row_norms(self) -> Array:
         """Upper bounds on |z_i|, n x 1."""

@@ -107,6 +107,8 @@ def distance_by_penalty(objective: Objective, point: Point, within: float) -> fl
     if not objective.free_intercept:
         bound = (float(np.linalg.norm(g)) + error) / least * _ROUNDED_UP
         return bound if bound <= within else math.inf
+    if not float(np.linalg.norm(g[:-1])) <= least * within:  # spares the sums over rows below
+        return math.inf
     intercept, mixed = _intercept_curvature(objective, point, within)
     if intercept <= 0.0:
         return math.inf
