@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pilu.certify.certificate import Certificate
     from pilu.certify.exact import Exact
     from pilu.certify.theorem import Theorem
-    from pilu.certify.verify import verify
     from pilu.estimators.forgetful import Forgetful
     from pilu.estimators.planning import Plan
     from pilu.estimators.quote import Quote
     from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
     from pilu.estimators.smooth import LangevinHuber, LangevinLogistic
     from pilu.estimators.utility import Utility
+    from pilu.estimators.verifying import verify
     from pilu.exceptions import AlreadyForgotten, CertificateMismatch, PiluError
     from pilu.refit.huber import HuberRidge
 
@@ -75,7 +75,7 @@ _HOME = {
     "Theorem": "certify.theorem",
     "Utility": "estimators.utility",
     "compare": "baselines.compare",
-    "verify": "certify.verify",
+    "verify": "estimators.verifying",
 }
 
 _ROOMS = ("accounting", "auditing", "baselines", "datasets", "losses", "plotting")

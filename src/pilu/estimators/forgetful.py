@@ -12,14 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from pilu._checks import check_integer, check_probability, check_real
 from pilu.certify.certificate import Certificate
-from pilu.certify.issue import certify_refit
+from pilu.certify.verify import verify
 from pilu.chains.entropy import gaussian_source
-from pilu.estimators.refitted import Refitted, groups_of, recognise
+from pilu.estimators.refitted import Refitted, certificate_of, groups_of, recognise
 from pilu.estimators.requests import RowBook
-from pilu.exceptions import RowsNotAttached, WrongInput
-from pilu.refit.evidence import evidence_of, hash_of_release
+from pilu.exceptions import CertificateMismatch, RowsNotAttached, WrongInput
 from pilu.refit.held_rows import Table
-from pilu.refit.program import Options, Release, check_repeatable, head_of, prepare, release
+from pilu.refit.program import Options, check_repeatable, head_of, prepare, release
 from pilu.refit.refusals import check_program
 
 __all__ = ["Forgetful"]
@@ -251,29 +250,35 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         prepared = prepare(self.estimator, table, options)
         source = gaussian_source(self.random_state, fitted.n_releases)
         done = release(prepared, head_of(fitted.released), source)
-        certificate = self._certificate(done, table, gone, options)
+        certificate = certificate_of(self.estimator, done, table, gone, fitted.key, options)
         self.fitted_ = replace(  # a single assignment: an interrupt before it changes nothing
             fitted,
             table=table,
             released=done.estimator,
             n_releases=fitted.n_releases + 1,
+            latest=certificate.sha256,
             **changes,
         )
         return certificate
 
-    def _certificate(
-        self, done: Release, table: Table, gone: NDArray[np.intp], options: Options
-    ) -> Certificate:
-        return certify_refit(
-            gone,
-            epsilon=options.epsilon,
-            delta=options.delta,
-            mu=2 * done.radius / done.noise * (1 + 1e-12),
-            noise=done.noise,
-            parameters_sha256=hash_of_release(done.estimator),
-            private=done.private,
-            evidence=evidence_of(self.estimator, done, table.digests, self.fitted_.key, options),
-        )
+    def verify(self, certificate: Certificate) -> dict[str, bool]:
+        """Check a certificate, and that it was issued for the parameters of this model.
+
+        See `pilu.verify`, which also fits from scratch and compares.
+
+        Raises
+        ------
+        CertificateMismatch
+            If a number is wrong, or the certificate belongs to another release.
+        """
+        check_is_fitted(self)
+        checks = verify(certificate)
+        if certificate.sha256 != self.fitted_.latest:
+            raise CertificateMismatch(
+                "the certificate is not that of the model's latest release. It was issued for "
+                "another model, before the latest change, or it was altered."
+            )
+        return {**checks, "parameters_checked": True, "issuer_checked": True}
 
     def attach(
         self,

@@ -1,4 +1,4 @@
-"""The state of a fitted `Forgetful`, and how it recognises rows that are attached again."""
+"""The state of a fitted `Forgetful`, its certificates, and how it recognises attached rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,11 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import complaint
+from pilu.certify.certificate import Certificate
+from pilu.certify.issue import certify_refit
 from pilu.estimators.requests import RowBook
 from pilu.exceptions import RowsChanged, WrongInput
+from pilu.refit.evidence import evidence_of, hash_of_release
 from pilu.refit.held_rows import Table
+from pilu.refit.program import Options, Release
 
-__all__ = ["Refitted", "groups_of", "recognise"]
+__all__ = ["Refitted", "certificate_of", "groups_of", "recognise"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +30,7 @@ class Refitted:
     key: bytes = field(repr=False)
     released: Any
     n_releases: int
+    latest: str | None = None  # hash of the certificate of this release; a fit has none
     absent: frozenset[int] = frozenset()  # numbers of rows that attached tables no longer have
 
     def __getstate__(self) -> dict[str, Any]:
@@ -33,6 +38,27 @@ class Refitted:
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
+
+
+def certificate_of(
+    estimator: Any,
+    done: Release,
+    table: Table,
+    gone: NDArray[np.intp],
+    key: bytes,
+    options: Options,
+) -> Certificate:
+    """The certificate of a release on the rows of `table`, without the rows `gone`."""
+    return certify_refit(
+        gone,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        mu=2 * done.radius / done.noise * (1 + 1e-12),
+        noise=done.noise,
+        parameters_sha256=hash_of_release(done.estimator),
+        private=done.private,
+        evidence=evidence_of(estimator, done, table.digests, key, options),
+    )
 
 
 def groups_of(

@@ -71,6 +71,10 @@ class Table:
         )
         return taken.normalised()
 
+    def split_by(self, groups: NDArray[Any] | None) -> "Table":
+        """The same rows, with the subject of each row for splits by subject."""
+        return replace(self, groups=groups)
+
     def followed_by(self, other: "Table") -> "Table":
         """These rows, then those of another table."""
         if self.X.shape[1] != other.X.shape[1]:

@@ -37,6 +37,7 @@ __all__ = [
     "head_of",
     "prepare",
     "release",
+    "standard_parameters",
     "transformers_of",
 ]
 
@@ -198,7 +199,7 @@ def release(prepared: Prepared, start: Any, source: GaussianSource) -> Release:
     `start` is an earlier release or None. Only released parameters may be a start.
     """
     p = prepared
-    theta = solve(p.objective, _start(p, start), p.radius)
+    theta = solve(p.objective, standard_parameters(p, start), p.radius)
     if p.noise < 2.0**-30 * float(np.abs(theta).max()):
         raise NoiseBelowPrecision(
             f"the noise, {p.noise:.2g}, would be lost in the rounding of parameters of up to "
@@ -218,10 +219,11 @@ def release(prepared: Prepared, start: Any, source: GaussianSource) -> Release:
     )
 
 
-def _start(p: Prepared, start: Any) -> Array | None:
-    if start is None:
+def standard_parameters(p: Prepared, head: Any) -> Array | None:
+    """Parameters of a fitted head in standard coordinates; None without a head of this shape."""
+    if head is None:
         return None
-    coef, intercept = HEADS[type(p.head)].read(start)
+    coef, intercept = HEADS[type(p.head)].read(head)
     if coef.shape != (len(p.coordinates.scale), p.objective.shape[1]):
         return None
     return p.coordinates.into(coef, intercept)

@@ -1,0 +1,216 @@
+"""Check a certificate: its arithmetic, and for a refit also the released model against the data."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import chi2
+from sklearn.base import clone
+
+from pilu._checks import check_probability
+from pilu.certify.certificate import Certificate
+from pilu.certify.checks import require
+from pilu.certify.verify import verify as verify_arithmetic
+from pilu.estimators.forgetful import Forgetful
+from pilu.estimators.refitted import groups_of
+from pilu.estimators.requests import RowBook
+from pilu.exceptions import CertificateMismatch, WrongInput
+from pilu.refit.evidence import hash_of_release, hash_of_rows
+from pilu.refit.fingerprints import fingerprint
+from pilu.refit.held_rows import Table
+from pilu.refit.program import (
+    Options,
+    Prepared,
+    head_of,
+    prepare,
+    standard_parameters,
+    transformers_of,
+)
+from pilu.refit.solve import solve
+
+Array = NDArray[np.float64]
+
+_SAME = 1e-9  # relative difference of two fits of the same transformer on other hardware
+
+
+def verify(
+    certificate: Certificate,
+    estimator: Any = None,
+    X: Any = None,
+    y: Any = None,
+    *,
+    sample_weight: Any = None,
+    subjects: Any = None,
+    program: Any = None,
+    false_alarm: float = 1e-6,
+) -> dict[str, bool]:
+    """Check that a certificate is consistent, and recompute its numbers from its evidence.
+
+    With `estimator`, `X` and `y`, the certificate of a refit is also checked against the data. The
+    pipeline is fitted from scratch on these rows. Its transformers must agree with the released
+    ones. The released parameters must lie where the certificate says: within twice the radius of
+    the new solution, up to noise of the stated size.
+
+    Parameters
+    ----------
+    certificate : Certificate
+    estimator : Forgetful or fitted scikit-learn estimator, optional
+        The model that was released: a fitted `Forgetful` or its `released_`.
+    X, y, sample_weight, subjects : optional
+        The rows that are left, in the order in which the model got them.
+    program : estimator, optional
+        The unfitted estimator that `Forgetful` wraps. It is needed beside a plain `released_` whose
+        hyperparameters were chosen by a search.
+    false_alarm : float in (0, 1), default=1e-6
+        Probability that noise alone makes the check of the parameters fail.
+
+    Returns
+    -------
+    checks : dict of str to bool
+        ``True`` for what holds, ``False`` for what was not checked. Without evidence, epsilon is
+        not recomputed. The issuer is not checked: anyone can write a consistent certificate.
+        `model.verify`, a store's log or a signature establish who issued it.
+
+    Raises
+    ------
+    CertificateMismatch
+        If a number is wrong; the message names it.
+    """
+    checks = verify_arithmetic(certificate)
+    if estimator is None and X is None and y is None:
+        return checks
+    if estimator is None or X is None or y is None:
+        raise WrongInput("estimator, X and y must be given together, or none of them.")
+    if certificate.method != "refit" or certificate.evidence is None:
+        raise WrongInput(
+            "only the certificate of a refit, with its evidence, can be checked against data. Use "
+            "model.verify(certificate) for others."
+        )
+    check_probability("false_alarm", false_alarm)
+    key = estimator.fitted_.key if isinstance(estimator, Forgetful) else None
+    released = estimator.released_ if isinstance(estimator, Forgetful) else estimator
+    if program is None:
+        program = estimator.estimator if isinstance(estimator, Forgetful) else clone(estimator)
+    table = Table.of(X, y, sample_weight, None, first_number=0, key=key or bytes(32))
+    _check_inputs(certificate, released, program, table, key)
+    if subjects is not None:
+        book = RowBook.open(len(table), key or bytes(32), None, subjects)
+        table = table.split_by(groups_of(book, len(table)))
+    options = Options(
+        certificate.epsilon, certificate.delta, float(certificate.evidence["score_noise"])
+    )
+    prepared = prepare(program, table, options)
+    _check_targets(certificate, prepared)
+    identical = _check_transformers(released, prepared, table)
+    _check_parameters(certificate, released, prepared, false_alarm)
+    return {
+        **checks,
+        "parameters_checked": True,
+        "inputs_checked_against_data": True,
+        "rows_checked": key is not None,
+        "transformers_identical": identical,
+    }
+
+
+def _check_inputs(
+    c: Certificate, released: Any, program: Any, table: Table, key: bytes | None
+) -> None:
+    """The model, the program and the rows are those that the certificate names."""
+    evidence = c.evidence or {}
+    require(
+        hash_of_release(released) == c.parameters_sha256,
+        "the estimator is not the one that was released with this certificate",
+    )
+    require(
+        fingerprint(clone(program)) == evidence["program_sha256"],
+        "the program is not the one that was certified. Pass the unfitted estimator as program=, "
+        "if its hyperparameters were chosen by a search",
+    )
+    require(
+        len(table) == evidence["n_rows"],
+        f"the release was fitted on {evidence['n_rows']} rows, got {len(table)}",
+    )
+    if key is not None:
+        require(
+            hash_of_rows(table.digests, key) == evidence["rows_sha256"],
+            "the rows are not those of the release. Pass the rows that are left, as they were then",
+        )
+
+
+def _check_targets(c: Certificate, prepared: Prepared) -> None:
+    """Noise and radius are functions of the rows."""
+    radius = float((c.evidence or {})["radius"])
+    for name, stated, found in (
+        ("noise", c.noise, prepared.noise),
+        ("radius", radius, prepared.radius),
+    ):
+        if not math.isclose(stated, found, rel_tol=1e-6):
+            raise CertificateMismatch(
+                f"the {name} is {stated:.6g} in the certificate and {found:.6g} on these rows."
+            )
+
+
+def _check_transformers(released: Any, prepared: Prepared, table: Table) -> bool:
+    """Compare released transformers with those fitted from scratch; True if equal in every bit."""
+    pairs = zip(transformers_of(released), transformers_of(prepared.estimator), strict=True)
+    theirs = ours = table.X
+    identical = True
+    for (name, one), (_, other) in pairs:
+        same = fingerprint(one) == fingerprint(other)
+        identical = identical and same
+        if one not in (None, "passthrough"):
+            ours = other.transform(ours)
+            try:
+                theirs = ours if identical else one.transform(theirs)
+            except ValueError as error:
+                raise CertificateMismatch(
+                    f"step {name!r} does not accept the rows of the release ({error})."
+                ) from None
+        if not same:
+            _check_close(name, theirs, ours)
+    return identical
+
+
+def _check_close(name: str, theirs: Any, ours: Any) -> None:
+    """Two transformers that differ in their state may differ in rounding only."""
+    dense = [np.asarray(v.todense() if hasattr(v, "todense") else v) for v in (theirs, ours)]
+    same = dense[0].shape == dense[1].shape and dense[0].dtype.kind == "f"
+    if same:
+        size = np.abs(dense[1]).max(axis=0, initial=0.0)
+        same = bool((np.abs(dense[0] - dense[1]) <= _SAME * size).all())
+    require(same, f"step {name!r} is not what a fit from scratch on these rows gives")
+
+
+def _check_parameters(
+    c: Certificate, released: Any, prepared: Prepared, false_alarm: float
+) -> None:
+    """The released parameters are the new solution, moved by 2 b at most, plus the noise.
+
+    |theta - theta'| <= 2 b + sigma chi, with chi of as many degrees of freedom as parameters. The
+    false alarms are shared by too much noise, too little noise, and one coordinate far off.
+    """
+    head, classes = head_of(released), prepared.problem.classes
+    if classes is not None:
+        require(np.array_equal(classes, head.classes_), "the class names are not those of the rows")
+    theta = standard_parameters(prepared, head)
+    if theta is None:
+        raise CertificateMismatch("the parameters do not have the shape that these rows give.")
+    solution = solve(prepared.objective, None, prepared.radius)
+    moved, share = 2 * prepared.radius, false_alarm / 3
+    difference = np.abs(theta - solution)
+    length = float(np.linalg.norm(difference))
+    most = moved + c.noise * math.sqrt(float(chi2.isf(share, theta.size)))
+    least = c.noise * math.sqrt(float(chi2.ppf(share, theta.size))) - moved
+    worst = moved - c.noise * float(ndtri(share / 2 / theta.size))
+    require(
+        length <= most and float(difference.max()) <= worst,
+        "the released parameters are farther from the solution on these rows than radius and "
+        f"noise allow ({length:.3g}, at most {most:.3g})",
+    )
+    require(
+        length >= least,
+        "the released parameters are nearer to the solution on these rows than the stated noise "
+        f"allows ({length:.3g}, at least {least:.3g})",
+    )
