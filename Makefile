@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One process a core and one thread a process: small matrices have no use for more.
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo digits compare audit figures reproduce reproduce-full cifar10 cifar10-quick test test-slow test-browser bench bench-quick bench-growth lint types clean
+.PHONY: demo digits compare audit figures reproduce reproduce-full cifar10 cifar10-quick test test-slow test-browser test-deploy bench bench-quick bench-growth lint types clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -55,6 +55,11 @@ test-slow: .venv/ready
 # Needs Debian's packages chromium and chromium-driver.
 test-browser: .venv/ready
 	$(TEST) tests/browser -m browser
+
+# Adds MLflow: 100 MB for five tests, which `make test` skips.
+test-deploy: .venv/ready
+	$(PIP) -e ".[deploy]"
+	$(TEST) tests/refit/test_deploy.py
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks --plot

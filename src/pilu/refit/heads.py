@@ -116,7 +116,7 @@ class _RidgeHead(Head):
         head.coef_ = np.ascontiguousarray(coef[:, 0] if flat else coef.T)
         head.intercept_ = intercept.copy()
         if flat or not head.fit_intercept:
-            head.intercept_ = float(intercept[0])
+            head.intercept_ = intercept[0]  # a NumPy scalar, as converters to ONNX expect
         for name, value in released.items():
             setattr(head, name, value)
         return head
@@ -289,7 +289,7 @@ class _TweedieHead(Head):
     def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
         """Flat shapes."""
         head = super().release(head, problem, coef, intercept)
-        head.coef_, head.intercept_ = coef[:, 0].copy(), float(intercept[0])
+        head.coef_, head.intercept_ = coef[:, 0].copy(), intercept[0]
         return head
 
     @staticmethod
@@ -319,7 +319,7 @@ class _HuberHead(Head):
 
     def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
         """Flat shapes."""
-        head.coef_, head.intercept_ = coef[:, 0].copy(), float(intercept[0])
+        head.coef_, head.intercept_ = coef[:, 0].copy(), intercept[0]
         return head
 
 
