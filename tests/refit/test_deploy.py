@@ -30,7 +30,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 import pilu.refit.program
-from pilu import Forgetful, HuberRidge
+from pilu import CertificateMismatch, Forgetful, HuberRidge
 from pilu.refit import heads
 from pilu.refit.evidence import hash_of_release
 
@@ -70,7 +70,8 @@ def test_blocks_of_the_page_run(heading, tmp_path, monkeypatch):
         for block in blocks(part):
             exec(compile(block, "deploy.md", "exec"), names)
     model, check = names["model"], names["check"]
-    assert not check(model.fit(names["X"], names["y"]).released_)  # other noise, another hash
+    with pytest.raises(CertificateMismatch, match="not the one that was released"):
+        check(model.fit(names["X"], names["y"]).released_)  # other noise, another hash
 
 
 def test_every_block_of_the_page_was_run():

@@ -1,6 +1,7 @@
 """`Forgetful` as a user meets it."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -8,12 +9,14 @@ import pytest
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
+from sklearn.utils.estimator_checks import check_estimator
 
 import pilu
 from pilu import AlreadyForgotten, CertificateMismatch, Forgetful
@@ -230,3 +233,66 @@ def test_an_adversarial_start_moves_the_release_by_less_than_the_radius():
     gap = np.abs(warm.decision_function(X) - again.decision_function(X)).max()
     assert gap <= 10 * certificate.mu * certificate.evidence["score_noise"]
     assert np.abs(cold.decision_function(X) - again.decision_function(X)).max() < 0.01
+
+
+def test_texts_in_a_list_are_forgotten_with_their_words():
+    rng = np.random.default_rng(0)
+    words = [f"word{i}" for i in range(50)]
+    texts = [" ".join(rng.choice(words, size=8)) for _ in range(120)]
+    texts[7] += " zanzibar"
+    y = rng.integers(2, size=120)
+    pipe = make_pipeline(TfidfVectorizer(), LogisticRegression())
+    model = Forgetful(pipe).fit(texts, y)
+    assert "zanzibar" in model.released_[0].vocabulary_
+    model.unlearn(rows=[7])
+    assert b"zanzibar" not in pickle.dumps(model)
+    left = [t for i, t in enumerate(texts) if i != 7]
+    strict = make_pipeline(TfidfVectorizer(), LogisticRegression(tol=1e-12, max_iter=10_000))
+    assert_like(model, strict.fit(left, np.delete(y, 7)), texts)
+    model.add(["word1 word2 novel"], [1])
+    assert "novel" in model.released_[0].vocabulary_
+
+
+def test_a_pipeline_that_was_fitted_outside_leaves_no_parameters_in_a_pickle():
+    X, y, _ = frame()
+    outside = pipeline().fit(X, y)
+    model = Forgetful(outside).fit(X, y)
+    model.unlearn(rows=[0])
+    coefficients = outside[-1].coef_.tobytes()
+    assert coefficients in pickle.dumps(outside)
+    assert coefficients not in pickle.dumps(model)
+
+
+@pytest.mark.parametrize("head", [Ridge(), LogisticRegression()], ids=lambda h: type(h).__name__)
+@pytest.mark.parametrize("scaled", [False, True])
+def test_scikit_learns_own_checks(head, scaled):
+    estimator = Forgetful(make_pipeline(StandardScaler(), head) if scaled else head)
+    # Weights reach a scaler only by metadata routing, as in a Pipeline of scikit-learn.
+    expected = {f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(estimator, on_fail=None, on_skip=None)
+    failed = {r["check_name"] for r in results if r["status"] == "failed"}
+    assert failed <= (expected if scaled else set())
+    assert len(results) > 50
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0.0, np.inf] * 20, "infinity"),
+        ([0.0, np.nan] * 20, "NaN"),
+    ],
+)
+def test_targets_that_are_not_finite_are_refused(y, message):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    for head in (Ridge(), LogisticRegression(), PoissonRegressor()):
+        with pytest.raises(ValueError, match=message):
+            Forgetful(head).fit(X, y)
+
+
+def test_a_class_without_weight_is_refused():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = np.arange(40) % 2
+    with pytest.raises(WrongInput, match="class 0 without weight"):
+        Forgetful(LogisticRegression()).fit(X, y, sample_weight=y)

@@ -156,8 +156,10 @@ def test_false_alarms_are_as_rare_as_stated():
 
 def test_what_cannot_be_checked_is_said(released):
     model, certificate, X, y = released
+    assert pilu.verify(certificate, model)["parameters_checked"]
+    assert not pilu.verify(certificate)["parameters_checked"]
     with pytest.raises(WrongInput, match="together"):
-        pilu.verify(certificate, model)
+        pilu.verify(certificate, model, X)
     with pytest.raises(WrongInput, match="evidence"):
         pilu.verify(certificate.without_evidence(), model, X, y)
     other = model.correct(X.iloc[:1], y[:1], rows=[0])

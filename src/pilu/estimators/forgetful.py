@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -60,7 +60,8 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     released_ : estimator
-        A plain fitted copy of `estimator` with the released parameters. It holds no rows.
+        A plain fitted copy of `estimator` with the released parameters. It holds no rows, unless
+        a transformer keeps some itself, as `KNNImputer` does.
     classes_, coef_, intercept_, n_features_in_, feature_names_in_
         Those of `released_` and its head.
 
@@ -330,6 +331,10 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     # The released model
+
+    def __getstate__(self) -> dict[str, Any]:
+        # An estimator that was fitted outside would carry its parameters into the pickle.
+        return {**super().__getstate__(), "estimator": clone(self.estimator, safe=False)}
 
     def __sklearn_is_fitted__(self) -> bool:
         return "fitted_" in self.__dict__

@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from pilu._checks import check_probability
 from pilu.certify.certificate import Certificate
-from pilu.certify.checks import require
 from pilu.certify.verify import verify as verify_arithmetic
 from pilu.estimators.forgetful import Forgetful
 from pilu.estimators.refitted import groups_of
@@ -48,10 +47,10 @@ def verify(
 ) -> dict[str, bool]:
     """Check that a certificate is consistent, and recompute its numbers from its evidence.
 
-    With `estimator`, `X` and `y`, the certificate of a refit is also checked against the data. The
-    pipeline is fitted from scratch on these rows. Its transformers must agree with the released
-    ones. The released parameters must lie where the certificate says: within twice the radius of
-    the new solution, up to noise of the stated size.
+    With `estimator`, the certificate of a refit must name this model by its hash. With `X` and `y`
+    it is also checked against the data. The pipeline is fitted from scratch on these rows. Its
+    transformers must agree with the released ones. The released parameters must lie where the
+    certificate says: within twice the radius of the new solution, up to noise of the stated size.
 
     Parameters
     ----------
@@ -81,20 +80,29 @@ def verify(
     checks = verify_arithmetic(certificate)
     if estimator is None and X is None and y is None:
         return checks
-    if estimator is None or X is None or y is None:
-        raise WrongInput("estimator, X and y must be given together, or none of them.")
-    if certificate.method != "refit" or certificate.evidence is None:
+    if estimator is None or (X is None) != (y is None):
+        raise WrongInput("X and y must be given together, and with the estimator.")
+    if certificate.method != "refit":
         raise WrongInput(
-            "only the certificate of a refit, with its evidence, can be checked against data. Use "
+            "only the certificate of a refit can be checked against a model here. Use "
             "model.verify(certificate) for others."
         )
+    released = estimator.released_ if isinstance(estimator, Forgetful) else estimator
+    _expect(
+        hash_of_release(released) == certificate.parameters_sha256,
+        "the estimator is not the one that was released with this certificate",
+    )
+    checks["parameters_checked"] = True
+    if X is None:
+        return checks
+    if certificate.evidence is None:
+        raise WrongInput("a certificate without its evidence cannot be checked against data.")
     check_probability("false_alarm", false_alarm)
     key = estimator.fitted_.key if isinstance(estimator, Forgetful) else None
-    released = estimator.released_ if isinstance(estimator, Forgetful) else estimator
     if program is None:
         program = estimator.estimator if isinstance(estimator, Forgetful) else clone(estimator)
     table = Table.of(X, y, sample_weight, None, first_number=0, key=key or bytes(32))
-    _check_inputs(certificate, released, program, table, key)
+    _check_inputs(certificate, program, table, key)
     if subjects is not None:
         book = RowBook.open(len(table), key or bytes(32), None, subjects)
         table = table.split_by(groups_of(book, len(table)))
@@ -107,33 +115,31 @@ def verify(
     _check_parameters(certificate, released, prepared, false_alarm)
     return {
         **checks,
-        "parameters_checked": True,
         "inputs_checked_against_data": True,
         "rows_checked": key is not None,
         "transformers_identical": identical,
     }
 
 
-def _check_inputs(
-    c: Certificate, released: Any, program: Any, table: Table, key: bytes | None
-) -> None:
-    """The model, the program and the rows are those that the certificate names."""
+def _expect(condition: bool, failure: str) -> None:
+    if not condition:
+        raise CertificateMismatch(f"{failure}.")
+
+
+def _check_inputs(c: Certificate, program: Any, table: Table, key: bytes | None) -> None:
+    """The program and the rows are those that the certificate names."""
     evidence = c.evidence or {}
-    require(
-        hash_of_release(released) == c.parameters_sha256,
-        "the estimator is not the one that was released with this certificate",
-    )
-    require(
+    _expect(
         fingerprint(clone(program)) == evidence["program_sha256"],
         "the program is not the one that was certified. Pass the unfitted estimator as program=, "
         "if its hyperparameters were chosen by a search",
     )
-    require(
+    _expect(
         len(table) == evidence["n_rows"],
         f"the release was fitted on {evidence['n_rows']} rows, got {len(table)}",
     )
     if key is not None:
-        require(
+        _expect(
             hash_of_rows(table.digests, key) == evidence["rows_sha256"],
             "the rows are not those of the release. Pass the rows that are left, as they were then",
         )
@@ -180,7 +186,7 @@ def _check_close(name: str, theirs: Any, ours: Any) -> None:
     if same:
         size = np.abs(dense[1]).max(axis=0, initial=0.0)
         same = bool((np.abs(dense[0] - dense[1]) <= _SAME * size).all())
-    require(same, f"step {name!r} is not what a fit from scratch on these rows gives")
+    _expect(same, f"step {name!r} is not what a fit from scratch on these rows gives")
 
 
 def _check_parameters(
@@ -193,7 +199,7 @@ def _check_parameters(
     """
     head, classes = head_of(released), prepared.problem.classes
     if classes is not None:
-        require(np.array_equal(classes, head.classes_), "the class names are not those of the rows")
+        _expect(np.array_equal(classes, head.classes_), "the class names are not those of the rows")
     theta = standard_parameters(prepared, head)
     if theta is None:
         raise CertificateMismatch("the parameters do not have the shape that these rows give.")
@@ -204,12 +210,12 @@ def _check_parameters(
     most = moved + c.noise * math.sqrt(float(chi2.isf(share, theta.size)))
     least = c.noise * math.sqrt(float(chi2.ppf(share, theta.size))) - moved
     worst = moved - c.noise * float(ndtri(share / 2 / theta.size))
-    require(
+    _expect(
         length <= most and float(difference.max()) <= worst,
         "the released parameters are farther from the solution on these rows than radius and "
         f"noise allow ({length:.3g}, at most {most:.3g})",
     )
-    require(
+    _expect(
         length >= least,
         "the released parameters are nearer to the solution on these rows than the stated noise "
         f"allows ({length:.3g}, at least {least:.3g})",

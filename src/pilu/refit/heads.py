@@ -25,9 +25,19 @@ from sklearn.linear_model import (
 )
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.svm import LinearSVC
-from sklearn.utils.class_weight import compute_class_weight, compute_sample_weight
+from sklearn.utils import column_or_1d
+from sklearn.utils.class_weight import compute_sample_weight
 
 from pilu.exceptions import WrongInput
+from pilu.refit.head_inputs import (
+    check_classes,
+    check_every_class_has_weight,
+    class_labels,
+    class_weights,
+    finite_targets,
+    penalties,
+    spread_of,
+)
 from pilu.refit.huber import HuberRidge
 from pilu.refit.score_losses import (
     Huber,
@@ -99,14 +109,13 @@ class _RidgeHead(Head):
 
     def problem(self, head: Any, y: NDArray[Any], weights: Array, chosen: Any) -> HeadProblem:
         """Squared error; alpha may be one for each target."""
-        Y = np.asarray(y, dtype=np.float64)
-        Y = Y[:, None] if Y.ndim == 1 else Y
+        Y = finite_targets(y)
         released: dict[str, Any] = {"_one_target": np.ndim(y) == 1}
         if chosen is not None:
             released["alpha_"] = chosen if np.ndim(chosen) else float(chosen)
-        alpha = _alphas("alpha", head.alpha if chosen is None else chosen, Y.shape[1])
+        alpha = penalties("alpha", head.alpha if chosen is None else chosen, Y.shape[1])
         return HeadProblem(
-            SquaredError(), Y, weights, alpha, _spread(Y, weights), released=released
+            SquaredError(), Y, weights, alpha, spread_of(Y, weights), released=released
         )
 
     def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
@@ -131,15 +140,16 @@ class _RidgeClassifierHead(Head):
 
     def problem(self, head: Any, y: NDArray[Any], weights: Array, chosen: Any) -> HeadProblem:
         """One column for two classes, else one for each."""
+        y = class_labels(y)
         binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
         Y = binarizer.fit_transform(y).astype(np.float64)
-        classes = _classes(head, binarizer.classes_)
+        classes = check_classes(head, binarizer.classes_)
         if head.class_weight:
             weights = weights * compute_sample_weight(head.class_weight, y)[:, None]
         released: dict[str, Any] = {"_label_binarizer": binarizer, "classes_": classes}
         if chosen is not None:
             released["alpha_"] = float(chosen)
-        alpha = _alphas("alpha", head.alpha if chosen is None else chosen, 1)
+        alpha = penalties("alpha", head.alpha if chosen is None else chosen, 1)
         return HeadProblem(SquaredError(), Y, weights, alpha, classes=classes, released=released)
 
     def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
@@ -176,10 +186,13 @@ class _LogisticHead(Head):
 
     def problem(self, head: Any, y: NDArray[Any], weights: Array, chosen: Any) -> HeadProblem:
         """Logistic for two classes, softmax for more."""
-        classes = _classes(head, np.unique(y))
+        y = class_labels(y)
+        classes = check_classes(head, np.unique(y))
+        if head.fit_intercept and head.solver != "liblinear":
+            check_every_class_has_weight(classes, y, weights)
         C = head.C if chosen is None else chosen
         if head.class_weight is not None:
-            each = _class_weights(head, classes, y, weights)
+            each = class_weights(head, classes, y, weights)
             weights = weights * each[np.searchsorted(classes, y)][:, None]
         released: dict[str, Any] = {"classes_": classes, "n_iter_": np.zeros(1, dtype=np.int32)}
         if chosen is not None:
@@ -229,8 +242,9 @@ class _SquaredHingeHead(Head):
 
         liblinear weighs the class itself, and not the rest, where there are more than two.
         """
-        classes = _classes(head, np.unique(y))
-        each = _class_weights(head, classes, y, weights)
+        y = class_labels(y)
+        classes = check_classes(head, np.unique(y))
+        each = class_weights(head, classes, y, weights)
         if len(classes) == 2:
             signs = np.where(y == classes[1], 1.0, -1.0)[:, None]
             weights = weights * each[np.searchsorted(classes, y)][:, None]
@@ -273,9 +287,7 @@ class _TweedieHead(Head):
 
     def problem(self, head: Any, y: NDArray[Any], weights: Array, chosen: Any) -> HeadProblem:
         """Half the deviance; scikit-learn's mean over rows becomes a sum."""
-        power, targets = self._power(head), np.asarray(y, dtype=np.float64)
-        if np.ndim(y) != 1:
-            raise WrongInput(f"y must have one dimension, got shape {np.shape(y)}.")
+        power, targets = self._power(head), finite_targets(column_or_1d(y, warn=True))[:, 0]
         low = targets <= 0 if power == 2 else targets < 0
         if low.any():
             least = "positive" if power == 2 else "non-negative"
@@ -283,7 +295,7 @@ class _TweedieHead(Head):
                 f"y must be {least} for {type(head).__name__}, got {targets[low][0]:g}."
             )
         released = {"_base_loss": head._get_loss(), "n_iter_": 0}  # noqa: SLF001
-        alpha = _alphas("alpha", head.alpha, 1) * weights.sum()
+        alpha = penalties("alpha", head.alpha, 1) * weights.sum()
         return HeadProblem(Tweedie(power), targets[:, None], weights, alpha, released=released)
 
     def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
@@ -308,13 +320,13 @@ class _HuberHead(Head):
 
     def problem(self, head: Any, y: NDArray[Any], weights: Array, chosen: Any) -> HeadProblem:
         """Huber's loss."""
-        targets = np.asarray(y, dtype=np.float64)[:, None]
+        targets = finite_targets(column_or_1d(y, warn=True))
         return HeadProblem(
             Huber(float(head.threshold)),
             targets,
             weights,
-            _alphas("alpha", head.alpha, 1),
-            _spread(targets, weights),
+            penalties("alpha", head.alpha, 1),
+            spread_of(targets, weights),
         )
 
     def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
@@ -336,40 +348,6 @@ HEADS: dict[type, Head] = {
     TweedieRegressor: _TweedieHead(),
     HuberRidge: _HuberHead(),
 }
-
-
-def _alphas(name: str, alpha: Any, n_targets: int) -> Array:
-    values = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
-    if len(values) not in (1, n_targets) or not ((values >= 0) & (values < np.inf)).all():
-        raise WrongInput(
-            f"{name} must be a non-negative number, or one for each of the {n_targets} targets, "
-            f"got {name}={alpha!r}."
-        )
-    return values
-
-
-def _spread(Y: Array, weights: Array) -> float:
-    """The least weighted standard deviation of a target; 1 where all are constant."""
-    mean = (weights * Y).sum(axis=0) / weights.sum()
-    spread = np.sqrt((weights * (Y - mean) ** 2).sum(axis=0) / weights.sum())
-    positive = spread[spread > 1e-9 * np.abs(mean)]
-    return float(positive.min()) if len(positive) else max(float(np.abs(mean).max()), 1.0)
-
-
-def _classes(head: Any, classes: NDArray[Any]) -> NDArray[Any]:
-    if len(classes) < 2:
-        raise WrongInput(
-            f"{type(head).__name__} needs rows of at least two classes, got only "
-            f"{classes.tolist()!r}. Nothing was changed."
-        )
-    return classes
-
-
-def _class_weights(head: Any, classes: NDArray[Any], y: NDArray[Any], weights: Array) -> Array:
-    each: Array = compute_class_weight(
-        head.class_weight, classes=classes, y=y, sample_weight=weights[:, 0]
-    )
-    return each
 
 
 def _choice_of_c(head: Any, C: float, classes: NDArray[Any]) -> dict[str, Any]:

@@ -77,9 +77,10 @@ class Table:
 
     def followed_by(self, other: "Table") -> "Table":
         """These rows, then those of another table."""
-        if self.X.shape[1] != other.X.shape[1]:
+        if self.X.shape[1:] != other.X.shape[1:]:
             raise WrongInput(
-                f"new rows must have {self.X.shape[1]} columns, got {other.X.shape[1]}."
+                f"new rows must have the shape {self.X.shape[1:]} of the others, got "
+                f"{other.X.shape[1:]}."
             )
         weights = None
         if self.weights is not None or other.weights is not None:
@@ -138,7 +139,7 @@ def _columns(X: Any) -> list[Any]:
         return [X[c].to_numpy() for c in X.columns]
     if X.dtype.kind in "biuf":
         return [np.asarray(X, dtype=np.float64)]
-    return list(X.T)
+    return [X] if X.ndim == 1 else list(X.T)
 
 
 def _column_bytes(column: Any, key: bytes) -> NDArray[np.uint8]:
@@ -151,7 +152,13 @@ def _column_bytes(column: Any, key: bytes) -> NDArray[np.uint8]:
     if column.dtype.kind in "mM":
         return np.ascontiguousarray(column).view("<i8").view(np.uint8).reshape(len(column), -1)
     codes: dict[Any, int] = {}
-    places = np.array([codes.setdefault(v, len(codes)) for v in column.tolist()], dtype=np.intp)
+    try:
+        places = np.array([codes.setdefault(v, len(codes)) for v in column.tolist()], dtype=np.intp)
+    except TypeError as error:
+        raise TypeError(
+            "every value of X and y: argument must be a string, a number, a date or missing, got "
+            f"a value that cannot be compared ({error})."
+        ) from None
     hashed = [hashlib.blake2b(_value_bytes(v), key=key, digest_size=_BYTES).digest() for v in codes]
     return np.frombuffer(b"".join(hashed), dtype=np.uint8).reshape(-1, _BYTES)[places]
 
@@ -170,6 +177,8 @@ def _snapshot(X: Any) -> Any:
     if sp.issparse(X):
         return sp.csr_array(X, copy=True)
     array = np.array(X)
+    if array.ndim == 1 and all(isinstance(v, str) for v in array.tolist()):
+        return array.astype(object)  # texts, for a vectorizer
     if array.ndim != 2:
         raise WrongInput(
             f"X must have two dimensions, rows and columns, got shape {array.shape}. "
