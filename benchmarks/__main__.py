@@ -18,6 +18,7 @@ from benchmarks import (
     machine,
     memory,
     plot,
+    refit,
     smooth,
     table,
     work,
@@ -33,6 +34,7 @@ JUDGED = (
     "desk",
     "cluster",
     "softmax",
+    "refit",
 )  # the sizes that the figures to reach are for
 
 
@@ -72,7 +74,7 @@ def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
 
     began = time.monotonic()
     try:
-        in_memory = not (size.b or size.desk or size.cluster or size.smooth)
+        in_memory = not (size.b or size.desk or size.cluster or size.smooth or size.refit)
         if in_memory and not options.no_memory and memory.is_measurable():
             entry["memory"] = memory.peaks(name, None if options.full else options.memory_seconds)
             save()
@@ -80,6 +82,7 @@ def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
         measure = desk.measure if size.desk else measure
         measure = cluster.measure if size.cluster else measure
         measure = smooth.measure if size.smooth else measure
+        measure = refit.measure if size.refit else measure
         measure(size, plan, Stopwatch(outcome.times, name, save), outcome)
     finally:
         entry["load"].append(machine.load())

@@ -37,6 +37,7 @@ def rows(
     describe = _lines_of_the_desk if size.desk else describe
     describe = _lines_of_the_cluster if size.cluster else describe
     describe = _lines_of_softmax if size.smooth else describe
+    describe = _lines_of_refits if size.refit else describe
     found = [
         *_timed(describe(size, plan, outcome), outcome.times),
         *_counted(size, outcome.counts),
@@ -134,6 +135,22 @@ def _lines_of_softmax(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
     return [
         Line("quote all rows, runs included", "quote", "auxiliary runs", runs, 1.3),
         Line("one deletion", "deletion", steps, {"steps": 1.0}),
+    ]
+
+
+def _lines_of_refits(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
+    head, pipeline = "scikit-learn, head", "scikit-learn, pipeline"
+    softmax, squares = "scikit-learn, softmax", {"X'X": 1.0, "eigh": 1.0}
+    return [
+        Line("logistic, cold fit", "cold fit", head, {head: 1.0}, 1),
+        Line("  whole pipeline", "cold fit, pipeline", pipeline, {pipeline: 1.0}),
+        Line("  one person forgotten", "one person", pipeline, {pipeline: 1.0}, 1 / 3),
+        Line("  one per cent of the people", "one per cent", pipeline, {pipeline: 1.0}, 1 / 3),
+        Line("softmax, cold fit", "cold fit, softmax", softmax, {softmax: 1.0}),
+        Line("  one row forgotten", "one row, softmax", softmax, {softmax: 1.0}, 1 / 3),
+        Line("  one per cent of the rows", "one per cent, softmax", softmax, {softmax: 1.0}),
+        Line("ridge, scaler and alpha: one row", "one row, ridge", "X'X + eigh", squares, 1.5),
+        Line("  cold fit", "cold fit, ridge", "X'X + eigh", squares),
     ]
 
 
