@@ -25,8 +25,6 @@ from pilu.chains.schedule import Segment
 from pilu.chains.steps import walk
 from pilu.losses.loss import Loss, Squared
 
-__all__ = ["DPGD", "clipped_gradient", "gradient_norms", "residual_limits"]
-
 Array = NDArray[np.float64]
 
 _QUANTILE = 0.75

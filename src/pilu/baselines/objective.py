@@ -3,34 +3,37 @@
     f(theta) = sum_j l(theta'x_j, y_j) + alpha/2 |theta|^2
 
 Steps are taken on a state: theta itself, or its coordinates in the eigenbasis. There a ball is the
-same ball, and isotropic noise is isotropic.
+same ball, and isotropic noise is isotropic. `ClosedForms` is what only squares have.
 """
 
+import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from pilu.chains.entropy import GaussianSource
+from pilu.chains.problem import Run
 from pilu.chains.schedule import Segment
 from pilu.chains.steps import walk
+from pilu.data.statistics import Statistics
+from pilu.exceptions import WrongInput
 from pilu.losses.loss import Loss
+from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectral import draw_after, drift
 from pilu.ridge.spectrum import Spectrum
-
-__all__ = ["Objective", "QuadraticObjective", "RowObjective", "descended"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
+_TOLERATED = 1e-5  # relative error up to which a solution is exact "up to rounding"
+
 
 class Objective(Protocol):
     """f of some rows."""
-
-    def zero(self) -> Array:
-        """The state of theta = 0."""
-        ...
 
     def theta(self, state: Array) -> Array:
         """The parameters of a state."""
@@ -62,10 +65,6 @@ class QuadraticObjective:
     spectrum: Spectrum
     X: Array
     Y: Array
-
-    def zero(self) -> Array:
-        """The state of theta = 0."""
-        return np.zeros_like(self.spectrum.cross)
 
     def theta(self, state: Array) -> Array:
         """The parameters of a state."""
@@ -105,10 +104,6 @@ class RowObjective:
     loss: Loss
     alpha: float
 
-    def zero(self) -> Array:
-        """Theta = 0."""
-        return np.zeros((self.X.shape[1], self.Y.shape[1]))
-
     def theta(self, state: Array) -> Array:
         """The state itself."""
         return state
@@ -132,3 +127,71 @@ class RowObjective:
     ) -> Array:
         """Step by step."""
         return walk(theta, self.gradient, step_size, segment, gaussian)
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedForms:
+    """A = X'X + alpha I, B = X'Y, and what follows from them."""
+
+    X: Array
+    Y: Array
+    alpha: float
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """X'X and B."""
+        p, d = self.X.shape[1], self.Y.shape[1]
+        return Statistics.of_rows([(self.X, self.Y)], p, d, fit_intercept=False)
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """A in its eigenbasis, complete even if p > n."""
+        sums = self.statistics
+        spectrum = Spectrum.of_statistics(sums.gram, sums.cross, self.alpha)
+        return replace(spectrum, target_norm=float(np.linalg.norm(self.Y)))
+
+    def law(self, run: Run) -> RidgeLaw:
+        """The law of Langevin steps on all rows."""
+        return RidgeLaw(self.spectrum, *run, self.statistics.error)
+
+    def solve(self, right: Array) -> Array:
+        """A^{-1} times a matrix that is given in the eigenbasis."""
+        self._check(1.0)
+        return np.asarray(self.spectrum.basis @ (right / self.spectrum.eigenvalues[:, None]))
+
+    def minimiser(self) -> Array:
+        """A^{-1} B."""
+        return self.solve(self.spectrum.cross)
+
+    def leave_out(self, theta: Array, rows: Rows) -> Array:
+        """Theta without the pull of some rows, A'^{-1} (A theta - X_f'Y_f), by Woodbury."""
+        solved = self.solve(self.spectrum.basis.T @ self.X[rows].T)
+        return theta + solved @ self.left_out_residuals(theta, rows)
+
+    def left_out_residuals(self, theta: Array, rows: Rows) -> Array:
+        """(I - H)^{-1} (X_f theta - Y_f), with H = X_f A^{-1} X_f' their block of the hat matrix.
+
+        For the minimiser theta these are X_f theta' - Y_f, with theta' the minimiser without them.
+        """
+        X = self.X[rows]
+        H = X @ self.solve(self.spectrum.basis.T @ X.T)
+        gap = np.eye(len(H)) - (H + H.T) / 2
+        self._check(float(np.linalg.eigvalsh(gap)[0]))
+        return np.asarray(scipy.linalg.solve(gap, X @ theta - self.Y[rows], assume_a="sym"))
+
+    def _check(self, gap: float) -> None:
+        """Refuse systems in A, and in I - H if `gap` is its least eigenvalue."""
+        least = float(np.min(self.spectrum.eigenvalues))
+        condition = self.spectrum.largest / least / gap if min(least, gap) > 0 else math.inf
+        check_conditioning(condition, len(self.spectrum.basis), self.alpha)
+
+
+def check_conditioning(condition: float, size: int, alpha: float) -> None:
+    """Refuse linear systems whose solutions rounding may spoil."""
+    if not size * np.finfo(np.float64).eps * condition < _TOLERATED:
+        raise WrongInput(
+            "alpha must be large enough to solve the problem to five digits, and what is left of "
+            f"it without the requested rows, got alpha={alpha} for a condition of {condition:.1g}. "
+            "Some features are linearly dependent, or occur in the requested rows only: pass a "
+            "larger alpha, or retrain."
+        )
