@@ -10,23 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from pilu.exceptions import WrongArgument, WrongInput
 
-__all__ = [
-    "LARGEST_NUMBER",
-    "LARGEST_SQUARE",
-    "MOST_STEPS",
-    "as_numbers",
-    "check_choice",
-    "check_flag",
-    "check_integer",
-    "check_memory",
-    "check_probability",
-    "check_real",
-    "check_scale",
-    "check_steps",
-    "complaint",
-    "first_line",
-]
-
 LARGEST_NUMBER = 1e50  # magnitude of data and noise
 LARGEST_SQUARE = 1e100  # magnitude of sums of their squares
 MOST_STEPS = 10**6  # of one segment: a request takes seconds with as many

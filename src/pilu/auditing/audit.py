@@ -22,8 +22,6 @@ from pilu.auditing.distinguishers import Distinguisher, cross_scores, resolve_di
 from pilu.auditing.tradeoff import fit_mu, trade_off
 from pilu.exceptions import WrongInput
 
-__all__ = ["Audit", "audit"]
-
 Array = NDArray[np.float64]
 Runs = ArrayLike | Callable[[int], ArrayLike]
 

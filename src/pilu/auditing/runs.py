@@ -22,8 +22,6 @@ from pilu._checks import check_integer, complaint
 from pilu._progress import progress_bar
 from pilu.exceptions import WrongInput
 
-__all__ = ["load_run", "run_all", "save_run"]
-
 Arrays = Mapping[str, NDArray[Any]]
 Run = Callable[..., Arrays]
 

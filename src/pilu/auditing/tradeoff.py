@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtr, ndtri
 
-__all__ = ["TradeOff", "fit_mu", "gaussian_tradeoff", "trade_off"]
-
 Array = NDArray[np.float64]
 
 _GRID = np.linspace(0.005, 0.995, 199)

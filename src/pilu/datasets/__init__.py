@@ -5,9 +5,14 @@
 
 from pilu.datasets.catalogue import CATALOGUE, describe, load
 from pilu.datasets.depth import load_motorcycle, load_nyu_depth, patch_targets
-from pilu.datasets.images import CIFAR10_CLASSES, load_cifar10, load_mnist
-from pilu.datasets.tabular import load_diabetes, load_digits
-from pilu.datasets.texts import load_vader
+from pilu.datasets.loaders import (
+    CIFAR10_CLASSES,
+    load_cifar10,
+    load_diabetes,
+    load_digits,
+    load_mnist,
+    load_vader,
+)
 from pilu.exceptions import DatasetUnavailable
 
 __all__ = [

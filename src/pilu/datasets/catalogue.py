@@ -6,11 +6,13 @@ from typing import Any
 
 from pilu._checks import check_choice
 from pilu.datasets.depth import load_motorcycle, load_nyu_depth
-from pilu.datasets.images import load_cifar10, load_mnist
-from pilu.datasets.tabular import load_diabetes, load_digits
-from pilu.datasets.texts import load_vader
-
-__all__ = ["CATALOGUE", "DataSet", "describe", "load"]
+from pilu.datasets.loaders import (
+    load_cifar10,
+    load_diabetes,
+    load_digits,
+    load_mnist,
+    load_vader,
+)
 
 
 @dataclass(frozen=True)
