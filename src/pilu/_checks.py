@@ -50,6 +50,14 @@ def check_real(
     return number
 
 
+def check_real_or(word: str, name: str, value: Any) -> None:
+    """A finite number > 0, or the one word that is allowed in its place."""
+    if not isinstance(value, str):
+        check_real(name, value, above=0.0)
+    elif value != word:
+        raise complaint(name, f"a number > 0 or {word!r}", value)
+
+
 def check_integer(name: str, value: Any, *, least: int, remedy: str = "") -> int:
     """An integer (not a boolean, not a float) of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:

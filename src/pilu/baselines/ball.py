@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._checks import check_real, complaint
+from pilu._checks import complaint
 from pilu.baselines.interface import Task, row_norms
 from pilu.baselines.objective import Objective
 from pilu.certify.accountant import VISIBLE_ULPS
@@ -28,15 +28,6 @@ Array = NDArray[np.float64]
 
 _UP = 1 + 1e-12
 _NEVER_NEGATIVE = (Huber, Logistic, Softmax, Squared)
-
-
-def check_radius(radius: float | str) -> None:
-    """Refuse a radius that is neither a number > 0 nor "auto"."""
-    if isinstance(radius, str):
-        if radius != "auto":
-            raise complaint("radius", "a number > 0 or 'auto'", radius)
-    else:
-        check_real("radius", radius, above=0.0)
 
 
 def radius_option(radius: float | str) -> str:

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._checks import check_real_or
 from pilu.accounting.gdp import mu_from_epsilon
-from pilu.baselines.ball import Ball, check_radius, radius_option, steps_together
+from pilu.baselines.ball import Ball, radius_option, steps_together
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.chains.predictions import Predictions
 from pilu.chains.schedule import Segment
@@ -48,7 +49,7 @@ class DescentToDelete(Method):
     radius: float | str = "auto"
 
     def __post_init__(self) -> None:
-        check_radius(self.radius)
+        check_real_or("auto", "radius", self.radius)
 
     @property
     def name(self) -> str:

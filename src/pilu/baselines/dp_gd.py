@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._checks import check_choice, check_real, complaint
+from pilu._checks import check_choice, check_real_or, complaint
 from pilu.accounting.gaussian_steps import (
     gaussian_epsilon,
     gaussian_noise,
@@ -53,11 +53,7 @@ class DPGD(Method):
 
     def __post_init__(self) -> None:
         check_choice("accounting", self.accounting, ("gdp", "renyi"))
-        if isinstance(self.clipping, str):
-            if self.clipping != "quantile":
-                raise complaint("clipping", "a number > 0 or 'quantile'", self.clipping)
-        else:
-            check_real("clipping", self.clipping, above=0.0)
+        check_real_or("quantile", "clipping", self.clipping)
 
     @property
     def name(self) -> str:

@@ -9,7 +9,6 @@ same ball, and isotropic noise is isotropic. `ClosedForms` is what only squares 
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import scipy.linalg
@@ -32,32 +31,6 @@ Rows = NDArray[np.intp]
 _TOLERATED = 1e-5  # relative error up to which a solution is exact "up to rounding"
 
 
-class Objective(Protocol):
-    """f of some rows."""
-
-    def theta(self, state: Array) -> Array:
-        """The parameters of a state."""
-        ...
-
-    def gradient(self, state: Array, step: int = 0) -> Array:
-        """The gradient of f as a state, the same at every step."""
-        ...
-
-    def without(self, rows: Rows) -> "Objective":
-        """The objective without some of its rows."""
-        ...
-
-    def rows_read(self, rows: Rows, n_steps: int) -> int:
-        """How many rows `n_steps` steps read once `rows` are left out."""
-        ...
-
-    def walked(
-        self, theta: Array, step_size: float, segment: Segment, gaussian: GaussianSource
-    ) -> Array:
-        """Theta after a segment of Langevin steps, or a draw from its law."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class QuadraticObjective:
     """Ridge: the eigenbasis replaces all rows, and any number of steps is one formula."""
@@ -71,7 +44,7 @@ class QuadraticObjective:
         return np.asarray(self.spectrum.basis @ state)
 
     def gradient(self, state: Array, step: int = 0) -> Array:
-        """A theta - B in the basis."""
+        """The gradient of f, A theta - B, in the basis; the same at every step."""
         return np.asarray(self.spectrum.times(state) - self.spectrum.cross)
 
     def without(self, rows: Rows) -> "QuadraticObjective":
@@ -79,13 +52,13 @@ class QuadraticObjective:
         return replace(self, spectrum=self.spectrum.without(self.X[rows], self.Y[rows]))
 
     def rows_read(self, rows: Rows, n_steps: int) -> int:
-        """The requested rows only."""
+        """How many rows `n_steps` steps read once `rows` are left out: only these."""
         return len(rows)
 
     def walked(
         self, theta: Array, step_size: float, segment: Segment, gaussian: GaussianSource
     ) -> Array:
-        """One draw."""
+        """Theta after a segment of Langevin steps: one draw from its law."""
         return draw_after(theta, self.spectrum, step_size, segment, gaussian)
 
 
@@ -109,7 +82,7 @@ class RowObjective:
         return state
 
     def gradient(self, state: Array, step: int = 0) -> Array:
-        """X' dl/dz + alpha theta."""
+        """The gradient of f, X' dl/dz + alpha theta; the same at every step."""
         slopes = self.loss.gradient(self.X @ state, self.Y)
         return np.asarray(self.X.T @ slopes + self.alpha * state)
 
@@ -119,14 +92,17 @@ class RowObjective:
         return replace(self, X=X, Y=Y)
 
     def rows_read(self, rows: Rows, n_steps: int) -> int:
-        """The other rows at every step."""
+        """How many rows `n_steps` steps read once `rows` are left out: the others at each."""
         return n_steps * (len(self.X) - len(rows))
 
     def walked(
         self, theta: Array, step_size: float, segment: Segment, gaussian: GaussianSource
     ) -> Array:
-        """Step by step."""
+        """Theta after a segment of Langevin steps."""
         return walk(theta, self.gradient, step_size, segment, gaussian)
+
+
+Objective = QuadraticObjective | RowObjective
 
 
 @dataclass(frozen=True, eq=False)

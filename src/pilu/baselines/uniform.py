@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pilu._checks import check_choice, complaint
+from pilu._checks import check_choice, check_real_or, complaint
 from pilu.accounting.gdp import mu_from_epsilon
 from pilu.accounting.langevin_renyi import NoisyChain
 from pilu.accounting.shifted import (
@@ -21,7 +21,7 @@ from pilu.accounting.shifted import (
     later_variance,
     representable_contraction,
 )
-from pilu.baselines.ball import Ball, check_radius, radius_option
+from pilu.baselines.ball import Ball, radius_option
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.certify.theorem import Theorem
 from pilu.chains.schedule import Segment
@@ -51,7 +51,7 @@ class UniformLangevin(Method):
 
     def __post_init__(self) -> None:
         check_choice("accounting", self.accounting, ("gdp", "renyi", "lipschitz"))
-        check_radius(self.radius)
+        check_real_or("auto", "radius", self.radius)
 
     @property
     def name(self) -> str:
