@@ -27,6 +27,10 @@ from pilu.losses.loss import Loss, Squared
 
 Array = NDArray[np.float64]
 
+_ACCOUNTINGS = {
+    "gdp": (gaussian_noise, gaussian_epsilon),
+    "renyi": (renyi_noise, renyi_epsilon),
+}
 _QUANTILE = 0.75
 _UP = 1 + 1e-12
 _SQUARED = Squared()
@@ -52,7 +56,7 @@ class DPGD(Method):
     accounting: str = "gdp"
 
     def __post_init__(self) -> None:
-        check_choice("accounting", self.accounting, ("gdp", "renyi"))
+        check_choice("accounting", self.accounting, tuple(_ACCOUNTINGS))
         check_real_or("quantile", "clipping", self.clipping)
 
     @property
@@ -64,8 +68,8 @@ class DPGD(Method):
     def fit(self, task: Task) -> Learned:
         """T clipped noisy steps on all rows."""
         C, eta, K = self._threshold(task), task.step_size, task.n_unlearn_steps
-        calibrate = gaussian_noise if self.accounting == "gdp" else renyi_noise
-        multiplier = calibrate(task.epsilon, task.delta, task.n_steps + K)
+        noise_for, epsilon_of = _ACCOUNTINGS[self.accounting]
+        multiplier = noise_for(task.epsilon, task.delta, task.n_steps + K)
         # A step adds eta sigma, and sqrt(2 eta) times the noise in the Langevin methods.
         sigma = max(multiplier * C * _UP, task.target.floor * math.sqrt(2 / eta))
 
@@ -83,9 +87,13 @@ class DPGD(Method):
 
         def respond(rows: Rows) -> Answer:
             X, Y = task.without(rows)
+            epsilon = task.epsilon  # what the noise was calibrated to
+            if len(rows) > 1:
+                share = multiplier / len(rows) / _UP
+                epsilon = epsilon_of(share, task.n_steps + K, task.delta)
             return Answer(
                 stepped(theta, X, Y, K, 1),
-                self._epsilon(task, multiplier, len(rows)),
+                epsilon,
                 task.delta,
                 certified=True,
                 guarantee=f"differential privacy of all steps, given C = {C:.4g}{read}",
@@ -106,13 +114,6 @@ class DPGD(Method):
         if threshold == 0.0:
             raise complaint("clipping", "a number > 0 if rows have no gradient", self.clipping)
         return threshold
-
-    def _epsilon(self, task: Task, multiplier: float, n_rows: int) -> float:
-        if n_rows == 1:
-            return task.epsilon  # what the noise was calibrated to
-        n_steps = task.n_steps + task.n_unlearn_steps
-        spend = gaussian_epsilon if self.accounting == "gdp" else renyi_epsilon
-        return spend(multiplier / n_rows / _UP, n_steps, task.delta)
 
 
 def gradient_norms(theta: Array, X: Array, Y: Array, loss: Loss = _SQUARED) -> Array:
