@@ -39,7 +39,6 @@ from pilu.baselines.interface import Answer, Learned, Rows, Task, row_norms
 from pilu.baselines.objective import RowObjective, check_conditioning
 from pilu.certify.accountant import VISIBLE_ULPS
 from pilu.chains.schedule import Segment
-from pilu.chains.steps import walk
 from pilu.exceptions import BeyondPrecision
 from pilu.losses.loss import Logistic, Loss, Softmax
 
@@ -62,16 +61,17 @@ def learn_smooth(task: Task, sigma: float, *, converged: bool) -> Learned:
     """
     _check_size(task)
     curvature = curvature_of(task.loss)
-    b = sigma * task.gaussian(0).normal(task.shape)
-    objective = RowObjective(task.X, task.Y, task.loss, task.alpha)
+    b, theta = sigma * task.gaussian(0).normal(task.shape), np.zeros(task.shape)
+    objective = RowObjective(task.X, task.Y, task.loss, task.alpha, b)
     if converged:
-        theta = perturbed_minimiser(objective, curvature, b)
+        theta = _minimised(theta, objective, curvature)
     else:
-        theta = _early(task, objective, b)
+        noiseless = Segment(task.n_steps, 0.0)
+        theta = objective.walked(theta, task.step_size, noiseless, task.gaussian(0))
     mu = float(mu_from_epsilon(task.epsilon, task.delta))
 
     def respond(rows: Rows) -> Answer:
-        removal = Removal(objective, curvature, rows, theta, b)
+        removal = Removal(objective, curvature, rows, theta)
         left, residual = removal.left, removal.residual
         if sigma > 0:
             return Answer(
@@ -118,27 +118,16 @@ def _check_size(task: Task) -> None:
         )
 
 
-def _early(task: Task, objective: RowObjective, b: Array) -> Array:
-    """T steps on the perturbed objective."""
-
-    def gradient(theta: Array, step: int) -> Array:
-        return objective.gradient(theta) + b
-
-    noiseless = Segment(task.n_steps, 0.0)
-    return walk(np.zeros_like(b), gradient, task.step_size, noiseless, task.gaussian(0))
-
-
-def perturbed_minimiser(objective: RowObjective, curvature: "Curvature", b: Array) -> Array:
+def _minimised(theta: Array, objective: RowObjective, curvature: "Curvature") -> Array:
     """The minimiser of sum_j l + alpha/2 |theta|^2 + <b, theta>, by damped Newton steps."""
-    X, Y, loss, alpha = objective.X, objective.Y, objective.loss, objective.alpha
+    X, alpha, b = objective.X, objective.alpha, objective.b
 
     def value(theta: Array) -> float:
-        fit = float(np.sum(loss.value(X @ theta, Y)))
+        fit = float(np.sum(objective.loss.value(X @ theta, objective.Y)))
         return fit + alpha / 2 * float(np.sum(np.square(theta))) + float(np.sum(b * theta))
 
-    theta = np.zeros_like(b)
     for _ in range(_MOST_STEPS):
-        gradient, rounding = _gradient(objective, theta, b)
+        gradient, rounding = _gradient(objective, theta)
         if np.linalg.norm(gradient) <= rounding:
             return theta
         step = _solve(hessian(curvature, X, theta, alpha), gradient, alpha)
@@ -149,7 +138,7 @@ def perturbed_minimiser(objective: RowObjective, curvature: "Curvature", b: Arra
             size /= 2
         moved = theta - size * step
         if fall <= blurred and not (
-            np.linalg.norm(_gradient(objective, moved, b)[0]) < np.linalg.norm(gradient)
+            np.linalg.norm(objective.gradient(moved)) < np.linalg.norm(gradient)
         ):
             return theta  # rounding allows no better
         theta = moved
@@ -159,13 +148,13 @@ def perturbed_minimiser(objective: RowObjective, curvature: "Curvature", b: Arra
     )
 
 
-def _gradient(objective: RowObjective, theta: Array, b: Array) -> tuple[Array, float]:
+def _gradient(objective: RowObjective, theta: Array) -> tuple[Array, float]:
     """The gradient of the perturbed objective, and a bound on the norm of its rounding error.
 
     Scores are off by p units of |x| |theta|, derivatives by smoothness times that and a few units
     of their own, sums over n rows by n units of the summands.
     """
-    X, loss, alpha = objective.X, objective.loss, objective.alpha
+    X, loss, alpha, b = objective.X, objective.loss, objective.alpha, objective.b
     n, p = X.shape
     x, slopes = row_norms(X), loss.gradient(X @ theta, objective.Y)
     size = float(np.linalg.norm(theta))
@@ -186,13 +175,12 @@ def _solve(H: Array, right: Array, alpha: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Removal:
-    """One Newton step from theta on the rows that are left; b is the perturbation of learning."""
+    """One Newton step from theta on the rows that are left."""
 
     objective: RowObjective
     curvature: "Curvature"
     rows: Rows
     theta: Array
-    b: Array
 
     @property
     def _share(self) -> float:
@@ -225,15 +213,15 @@ class Removal:
     @cached_property
     def residual(self) -> float:
         """|grad L'_b(theta^-)|, rounded up."""
-        gradient, rounding = _gradient(self._retained, self.left, self.b)
+        gradient, rounding = _gradient(self._retained, self.left)
         return float(np.linalg.norm(gradient)) + rounding
 
     @property
     def residual_bound(self) -> float:
         """The gradient of learning plus the remainder's bound, from theta and the step alone."""
         X = self._retained.X
-        learning, rounding = _gradient(self.objective, self.theta, self.b)
-        rounding += _gradient(self._retained, self.left, self.b)[1]
+        learning, rounding = _gradient(self.objective, self.theta)
+        rounding += _gradient(self._retained, self.left)[1]
         moved = row_norms(X @ (self.left - self.theta))
         longest = math.sqrt(max(float(np.linalg.eigvalsh(X.T @ X)[-1]), 0.0))
         remainder = self.curvature.lipschitz / 2 * longest * float(np.linalg.norm(moved**2))

@@ -70,21 +70,22 @@ def descended(spectrum: Spectrum, pull: Array, step_size: float, n_steps: int) -
 
 @dataclass(frozen=True, eq=False)
 class RowObjective:
-    """Any smooth loss: every step reads every row."""
+    """Any smooth loss: every step reads every row. A perturbation b adds <b, theta> to f."""
 
     X: Array
     Y: Array
     loss: Loss
     alpha: float
+    b: Array | float = 0.0
 
     def theta(self, state: Array) -> Array:
         """The state itself."""
         return state
 
     def gradient(self, state: Array, step: int = 0) -> Array:
-        """The gradient of f, X' dl/dz + alpha theta; the same at every step."""
+        """The gradient of f, X' dl/dz + alpha theta + b; the same at every step."""
         slopes = self.loss.gradient(self.X @ state, self.Y)
-        return np.asarray(self.X.T @ slopes + self.alpha * state)
+        return np.asarray(self.X.T @ slopes + self.alpha * state + self.b)
 
     def without(self, rows: Rows) -> "RowObjective":
         """The other rows."""
