@@ -10,23 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from pilu.exceptions import WrongArgument, WrongInput
 
-__all__ = [
-    "LARGEST_NUMBER",
-    "LARGEST_SQUARE",
-    "MOST_STEPS",
-    "as_numbers",
-    "check_choice",
-    "check_flag",
-    "check_integer",
-    "check_memory",
-    "check_probability",
-    "check_real",
-    "check_scale",
-    "check_steps",
-    "complaint",
-    "first_line",
-]
-
 LARGEST_NUMBER = 1e50  # magnitude of data and noise
 LARGEST_SQUARE = 1e100  # magnitude of sums of their squares
 MOST_STEPS = 10**6  # of one segment: a request takes seconds with as many
@@ -65,6 +48,14 @@ def check_real(
     if too_low or not math.isfinite(number):
         raise complaint(name, allowed, value, remedy)
     return number
+
+
+def check_real_or(word: str, name: str, value: Any) -> None:
+    """A finite number > 0, or the one word that is allowed in its place."""
+    if not isinstance(value, str):
+        check_real(name, value, above=0.0)
+    elif value != word:
+        raise complaint(name, f"a number > 0 or {word!r}", value)
 
 
 def check_integer(name: str, value: Any, *, least: int, remedy: str = "") -> int:

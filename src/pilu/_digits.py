@@ -10,8 +10,6 @@ smaller epsilon than was certified.
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
-__all__ = ["decade_up", "down", "near", "two_digits_up", "up", "up_to_grid"]
-
 _DIGITS = 4
 _NEGLIGIBLE_ERROR = 1e-9
 

@@ -5,8 +5,6 @@ from typing import Any
 
 from pilu.exceptions import MissingExtra
 
-__all__ = ["need"]
-
 
 def need(module: str, *, for_: str, extra: str, package: str | None = None) -> Any:
     """Import an optional module, or raise an error that names the extra to install.

@@ -13,8 +13,6 @@ from joblib.externals.loky import get_reusable_executor, wrap_non_picklable_obje
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["blas_threads", "map_in_order", "pack"]
-
 Result = TypeVar("Result")
 
 _QUEUED = 2  # pieces submitted per worker: the current one and the next

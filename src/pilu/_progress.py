@@ -4,8 +4,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-__all__ = ["progress_bar"]
-
 
 def progress_bar(total: int, *, what: str, unit: str) -> Any:
     """A context manager with `update(n)`; silent if stderr is not a terminal."""

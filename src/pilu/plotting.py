@@ -30,7 +30,7 @@ def plot_comparison(frame: Any, *, title: str = "", axes: Any = None) -> Any:
     -------
     figure : matplotlib.figure.Figure
     """
-    pyplot = _pyplot("plot_comparison")
+    pyplot = need("matplotlib.pyplot", for_="plot_comparison", extra="plot")
     methods = list(dict.fromkeys(frame["method"]))
     if axes is None:
         height = 1.4 + 0.3 * len(methods)
@@ -68,10 +68,8 @@ def plot_comparison(frame: Any, *, title: str = "", axes: Any = None) -> Any:
     if frame["seconds"].gt(0).any():
         times.set_xscale("log")
     times.set_xlabel("seconds to answer")
-    handles, labels = errors.get_legend_handles_labels()
     times.legend(
-        handles,
-        labels,
+        *errors.get_legend_handles_labels(),
         loc="lower right",
         bbox_to_anchor=(1.0, 1.0),
         ncols=min(len(requests), 4),
@@ -112,7 +110,7 @@ def plot_audit(
     -------
     figure : matplotlib.figure.Figure
     """
-    pyplot = _pyplot("plot_audit")
+    pyplot = need("matplotlib.pyplot", for_="plot_audit", extra="plot")
     if axes is None:
         _, axes = pyplot.subplots(figsize=(5.4, 5.0), layout="constrained")
     alpha = np.linspace(0.0, 1.0, 201)
@@ -155,10 +153,6 @@ def _best_curve(pair: Any, alpha: Any) -> Any:
         best = np.maximum(best, 1 - pair.delta(epsilon) - np.exp(epsilon) * alpha)
         best = np.maximum(best, np.exp(-epsilon) * (1 - other.delta(epsilon) - alpha))
     return best
-
-
-def _pyplot(name: str) -> Any:
-    return need("matplotlib.pyplot", for_=name, extra="plot")
 
 
 def _claim(answers: Any) -> str:

@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 from oracles.high_precision import epsilon_from_mu_mp
 from pilu.auditing import MLP, Known, Logistic, audit, most_provable
+from pilu.auditing.audit import fit_mu, trade_off
 from pilu.auditing.distinguishers import cross_scores
-from pilu.auditing.tradeoff import fit_mu, trade_off
 
 FIRST = Known(lambda runs: runs[:, 0], "first output")
 

@@ -7,6 +7,7 @@ from oracles.competitors import descend_projected
 from oracles.high_precision import mu_from_epsilon_mp
 from pilu import LangevinRidge
 from pilu.baselines import DescentToDelete, Task
+from pilu.baselines.ball import Ball
 from pilu.baselines.descent import distance_bound
 
 
@@ -45,7 +46,7 @@ def test_the_distance_is_within_its_bound(make_task, alpha, radius, stretch):
         left = descend_projected(X, Y, *settings, 7, radius, start=learned)
         retrained = descend_projected(X, Y, *settings, 15, radius)
         nearest.append(np.linalg.norm(left - retrained))
-    assert max(nearest) <= distance_bound(task, radius, 1)
+    assert max(nearest) <= distance_bound(Ball(task, radius), 1)
 
 
 def test_the_bound_is_attained_by_a_line():
@@ -55,7 +56,7 @@ def test_the_bound_is_attained_by_a_line():
     task = Task.of(model, X, y, epsilon=1.0, n_unlearn_steps=5)
     learned = descend_projected(task.X, task.Y, 0.5, 0.1, 30, 1e3)
     left = descend_projected(0 * task.X, 0 * task.Y, 0.5, 0.1, 5, 1e3, start=learned)
-    bound = distance_bound(task, 1e3, 1) - (1 - 0.05) ** 30 * 1e3
+    bound = distance_bound(Ball(task, 1e3), 1) - (1 - 0.05) ** 30 * 1e3
     assert np.linalg.norm(left) == pytest.approx(bound, rel=1e-6)
 
 
@@ -64,7 +65,7 @@ def test_noise_is_that_of_the_gaussian_mechanism(make_task, rows):
     task = make_task(epsilon=2.0)
     answer = DescentToDelete(3.0).fit(task).answer(rows)
     mu = float(mu_from_epsilon_mp(2.0, 1e-2))
-    exact = distance_bound(task, 3.0, len(rows)) / mu
+    exact = distance_bound(Ball(task, 3.0), len(rows)) / mu
     assert exact <= answer.noise <= exact * (1 + 1e-8)
     assert (answer.epsilon, answer.delta, answer.certified) == (2.0, 1e-2, True)
 

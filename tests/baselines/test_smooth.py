@@ -34,7 +34,7 @@ from pilu.baselines import (
     UniformLangevin,
     residual_table,
 )
-from pilu.baselines.ball import largest_gradients, reach
+from pilu.baselines.ball import Ball
 from pilu.baselines.descent import distance_bound
 from pilu.baselines.dp_gd import clipped_gradient, gradient_norms, residual_limits
 from pilu.baselines.newton import certified_epsilon, residual_bound
@@ -83,7 +83,7 @@ def test_gradients_are_within_their_bound(make_smooth, kind, bound):
     ]
     assert 0.95 * bound < max(slopes) <= task.gradient_bound
     x = np.linalg.norm(task.X, axis=1)
-    assert largest_gradients(task, math.inf, 2) == pytest.approx(bound * sum(np.sort(x)[-2:]))
+    assert Ball(task, math.inf).largest_gradients(2) == pytest.approx(bound * sum(np.sort(x)[-2:]))
     # on a ball: less where the ball is small
     theta = rng.normal(size=(200, *zeros(task).shape))
     theta *= 0.1 / np.linalg.norm(theta, axis=(1, 2))[:, None, None]
@@ -92,7 +92,8 @@ def test_gradients_are_within_their_bound(make_smooth, kind, bound):
         for t in theta
         for a, y in zip(task.X, task.Y, strict=True)
     ]
-    assert max(found) <= largest_gradients(task, 0.1, 1) <= largest_gradients(task, math.inf, 1)
+    on_ball = Ball(task, 0.1).largest_gradients(1)
+    assert max(found) <= on_ball <= Ball(task, math.inf).largest_gradients(1)
 
 
 def test_the_square_has_no_bound(make_task):
@@ -171,7 +172,7 @@ def test_descent_step_by_step(make_smooth, kind, radius):
     noisy = left + drawn(1, 1, left.shape, answer.noise)[0]
     np.testing.assert_allclose(answer.theta, noisy, rtol=1e-8, atol=1e-8 * answer.noise)
     mu = float(mu_from_epsilon_mp(1.0, 1e-2))
-    needed = distance_bound(task, ball, 2) / mu
+    needed = distance_bound(Ball(task, ball), 2) / mu
     assert needed <= answer.noise <= needed * (1 + 1e-8)
     assert ("longest row" in answer.guarantee) == (radius == "auto")
 
@@ -188,7 +189,7 @@ def test_the_distance_is_within_its_bound(make_smooth, kind, alpha, radius, stre
         kept = tuple(without(task, rows))
         left = walk(kind, learned, *kept, task, 7, radius=radius)
         retrained = walk(kind, zeros(task), *kept, task, 12, radius=radius)
-        assert np.linalg.norm(left - retrained) <= distance_bound(task, radius, len(rows))
+        assert np.linalg.norm(left - retrained) <= distance_bound(Ball(task, radius), len(rows))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -203,12 +204,12 @@ def test_how_far_steps_reach(make_smooth, kind, alpha):
         ]
     )
     for n_steps in (1, 5, 40):
-        bound = reach(task, math.inf, n_steps)
+        bound = Ball(task, math.inf).reach(n_steps)
         assert bound <= task.step_size * n_steps * first * (1 + 1e-9)
         for row in range(3, 30, 9):
             left = walk(kind, zeros(task), *without(task, [row]), task, n_steps)
             assert np.linalg.norm(left) <= bound
-    assert reach(task, 2.0, 40) == 2.0
+    assert Ball(task, 2.0).reach(40) == 2.0
 
 
 # Uniform Langevin.
@@ -217,7 +218,7 @@ def test_how_far_steps_reach(make_smooth, kind, alpha):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_worst_row_is_the_hardest_of_the_quote(make_smooth, kind):
     task = make_smooth(kind)
-    model = task.learned(task.langevin(), task.X, task.Y)
+    model = task.langevin(task.X, task.Y)
     options = {"epsilon": 1.0, "delta": 1e-2, "n_unlearn_steps": 7}
     assert worst_row_noise(task, 1) == pytest.approx(model.quote(**options).noise.max(), rel=1e-9)
     groups = [[3, 4], [8, 17], [20, 29]]
@@ -255,7 +256,7 @@ def test_the_lipschitz_noise_by_brute_force(make_smooth, size):
 def test_what_concentration_saves(make_smooth):
     """A row whose gradient is small all along costs less than one nothing is known of."""
     task = make_smooth("logistic", noise=0.01)
-    model = task.learned(task.langevin(), task.X, task.Y)
+    model = task.langevin(task.X, task.Y)
     noises = model.quote(epsilon=1.0, delta=1e-2, n_unlearn_steps=7).noise
     assert np.median(noises) < 0.9 * any_row_noise(task, 1)
 
@@ -414,9 +415,9 @@ class Bowls(SmoothRegressor):
 def test_steps_of_an_unknown_loss_reach_as_far_as_their_slopes(small):
     settings = {"epsilon": 1.0, "n_unlearn_steps": 7}
     known, unknown = (Task.of(kind(0.5), *small, **settings) for kind in (Squares, Bowls))
-    assert reach(known, math.inf, 500) < reach(unknown, math.inf, 500)
+    assert Ball(known, math.inf).reach(500) < Ball(unknown, math.inf).reach(500)
     theta = np.zeros((5, 2))
     for _ in range(500):
         pull = unknown.X.T @ (unknown.X @ theta - unknown.Y)
         theta = theta - unknown.step_size * (pull + 0.5 * theta)
-    assert np.linalg.norm(theta) <= reach(known, math.inf, 500)
+    assert np.linalg.norm(theta) <= Ball(known, math.inf).reach(500)

@@ -14,13 +14,13 @@ from oracles.dense import dense_laws, sensitivity_bounds
 from oracles.high_precision import mu_from_epsilon_mp
 from pilu.accounting.gaussian_steps import RENYI_ORDERS as ORDERS
 from pilu.baselines import Task, UniformLangevin
-from pilu.baselines.ball import largest_gradients
+from pilu.baselines.ball import Ball
 from pilu.baselines.uniform import worst_row_noise
 
 
 def test_it_is_the_largest_of_the_rows_noises(make_task):
     task = make_task()
-    model = task.langevin().fit(task.X, task.Y)
+    model = task.langevin(task.X, task.Y)
     options = {"epsilon": 1.0, "delta": 1e-2, "n_unlearn_steps": 7, "accountant": "theorem"}
     quote = model.quote(**options)
     assert worst_row_noise(task, 1) == quote.noise.max()
@@ -31,7 +31,7 @@ def test_it_is_the_largest_of_the_rows_noises(make_task):
 @pytest.mark.parametrize("size", [2, 3])
 def test_it_serves_any_group(make_task, size):
     task = make_task()
-    model = task.langevin().fit(task.X, task.Y)
+    model = task.langevin(task.X, task.Y)
     groups = list(itertools.islice(itertools.combinations(range(30), size), 0, None, 37))
     hardest = np.argsort(model.quote(delta=1e-2, accountant="theorem").noise)[-size:].tolist()
     quote = model.quote([*groups, hardest], delta=1e-2, n_unlearn_steps=7, accountant="theorem")
@@ -128,8 +128,8 @@ def test_renyi_walks_within_the_ball(make_task, radius):
 def test_gradients_on_the_ball(make_task, small):
     task = make_task(data=tuple(values[:6, :2] for values in small))
     each = [largest_gradient(x, y, 2.0) for x, y in zip(task.X, task.Y, strict=True)]
-    assert largest_gradients(task, 2.0, 1) == pytest.approx(max(each), rel=1e-6)
-    assert largest_gradients(task, 2.0, 3) == pytest.approx(sum(sorted(each)[-3:]), rel=1e-6)
+    assert Ball(task, 2.0).largest_gradients(1) == pytest.approx(max(each), rel=1e-6)
+    assert Ball(task, 2.0).largest_gradients(3) == pytest.approx(sum(sorted(each)[-3:]), rel=1e-6)
 
 
 def test_renyi_noise_and_groups(make_task, small):

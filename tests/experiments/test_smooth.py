@@ -21,8 +21,7 @@ from PIL import Image
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from pilu.datasets.images import LabelledImages
-from pilu.datasets.texts import RatedTexts
+from pilu.datasets.catalogue import LabelledImages, RatedTexts
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "experiments" / "results"

@@ -3,9 +3,8 @@
 from pilu.auditing.audit import Audit, audit
 from pilu.auditing.bounds import most_provable
 from pilu.auditing.distinguishers import MLP, Distinguisher, Known, Logistic
-from pilu.auditing.ridge_runs import RidgeRuns
 from pilu.auditing.runs import load_run, run_all
-from pilu.auditing.smooth_runs import SmoothRuns
+from pilu.auditing.two_runs import RidgeRuns, SmoothRuns
 
 __all__ = [
     "MLP",

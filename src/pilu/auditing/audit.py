@@ -1,28 +1,31 @@
 """An audit: how well can unlearned and retrained models be distinguished?
 
 It returns two kinds of numbers. Estimates are as in the paper: the trade-off curve, AUC, a fitted
-mu and its epsilon, from cross-fitted scores of all runs. They may be above or below the truth. For
-bounds, some of the runs train the distinguisher and choose thresholds, and the errors on the others
-are counted (`bounds.py`). Each bound by itself is below the truth with the stated confidence.
+mu and its epsilon, from cross-fitted scores of all runs. beta(alpha) is the least rate of misses at
+a rate alpha of false alarms [PILU, app. CIFAR-10]. The paper fits Phi(Phi^-1(1 - alpha) - mu) to it
+by least squares. These estimates may be above or below the truth.
+
+For bounds, some of the runs train the distinguisher and choose thresholds, and the errors on the
+others are counted (`bounds.py`). Each bound by itself is below the truth with the stated
+confidence.
 """
 
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import ndtr, ndtri
 
 from pilu._checks import as_numbers, check_integer, check_probability, complaint
 from pilu._progress import progress_bar
 from pilu.accounting.gdp import epsilon_from_mu
 from pilu.auditing.bounds import Counts, runs_needed
 from pilu.auditing.distinguishers import Distinguisher, cross_scores, resolve_distinguisher, scored
-from pilu.auditing.tradeoff import fit_mu, trade_off
 from pilu.exceptions import WrongInput
-
-__all__ = ["Audit", "audit"]
 
 Array = NDArray[np.float64]
 Runs = ArrayLike | Callable[[int], ArrayLike]
@@ -30,6 +33,7 @@ Runs = ArrayLike | Callable[[int], ArrayLike]
 _MOST_TRAINING = 2000  # runs of a kind that train a distinguisher, however many there are
 _MOST_CHOOSING = 500  # the same for a known score, for which only thresholds are chosen
 _STRICTER = 100.0  # the failure probability is divided by it to choose a threshold
+_GRID = np.linspace(0.005, 0.995, 199)  # of alpha, to fit mu
 _LARGEST = 1e100  # squares of outputs must be doubles
 
 
@@ -261,3 +265,42 @@ def _check_number(P: Array, Q: Array, confidence: float) -> None:
                 f"{len(outputs)}: fewer prove nothing, even without an error. About {10 * needed} "
                 "are needed to prove much."
             )
+
+
+class TradeOff(NamedTuple):
+    """Rates of false alarms and of misses, from (0, 1) to (1, 0), and the area under the ROC."""
+
+    alpha: Array
+    beta: Array
+    auc: float
+
+
+def trade_off(unlearned: Array, retrained: Array) -> TradeOff:
+    """All thresholds on the scores; ties count half in the area."""
+    thresholds = np.unique(np.concatenate([unlearned, retrained]))[::-1]
+    alarms = len(retrained) - np.searchsorted(np.sort(retrained), thresholds)
+    hits = len(unlearned) - np.searchsorted(np.sort(unlearned), thresholds)
+    alpha = np.concatenate([[0.0], alarms / len(retrained)])
+    beta = np.concatenate([[1.0], 1 - hits / len(unlearned)])
+    auc = float(np.sum(np.diff(alpha) * (1 - (beta[1:] + beta[:-1]) / 2)))
+    return TradeOff(alpha, beta, auc)
+
+
+def fit_mu(curve: TradeOff, n_runs: int) -> tuple[float, float]:
+    """The mu of least squares over a grid of alpha, and the mean squared error left.
+
+    The curve of mu is Phi(Phi^-1(1 - alpha) - mu). The result is at most the mu at which n runs
+    of each kind show half an error on average: a curve without errors fits any mu beyond it.
+    """
+    beta = np.interp(_GRID, curve.alpha, curve.beta)
+
+    def error(mu: float) -> float:
+        return float(np.mean(np.square(beta - ndtr(-ndtri(_GRID) - mu))))
+
+    largest = -2 * float(ndtri(0.5 / n_runs))
+    coarse = np.linspace(0.0, largest, 200)
+    middle = int(np.argmin([error(mu) for mu in coarse]))
+    around = coarse[max(middle - 1, 0)], coarse[min(middle + 1, len(coarse) - 1)]
+    refined = minimize_scalar(error, bounds=around, method="bounded", options={"xatol": 1e-9})
+    best = min((float(coarse[middle]), float(refined.x)), key=error)
+    return best, error(best)

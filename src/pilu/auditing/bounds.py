@@ -18,8 +18,6 @@ from scipy.special import betainccinv, ndtri
 
 from pilu._checks import check_integer, check_probability
 
-__all__ = ["Counts", "most_provable", "runs_needed", "upper_limit"]
-
 Array = NDArray[np.float64]
 
 _UP = 1 + 1e-9  # for the rounding of quantiles

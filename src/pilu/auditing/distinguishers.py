@@ -22,16 +22,6 @@ from threadpoolctl import threadpool_limits
 from pilu._checks import check_integer, complaint
 from pilu.exceptions import WrongInput
 
-__all__ = [
-    "MLP",
-    "Distinguisher",
-    "Known",
-    "Logistic",
-    "cross_scores",
-    "resolve_distinguisher",
-    "scored",
-]
-
 Array = NDArray[np.float64]
 Score = Callable[[Array], Array]
 

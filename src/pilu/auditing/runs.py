@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_compl
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from pilu._checks import check_integer, complaint
 from pilu._progress import progress_bar
 from pilu.exceptions import WrongInput
-
-__all__ = ["load_run", "run_all", "save_run"]
 
 Arrays = Mapping[str, NDArray[Any]]
 Run = Callable[..., Arrays]
@@ -66,35 +64,32 @@ def run_all(
         if not re.fullmatch(r"\w[\w.-]*", name):
             raise complaint("arguments", "named by letters, digits, '_', '-' and '.'", name)
     missing = [name for name in arguments if not _file(folder, name).exists()]
-    queue: SimpleQueue[str] = SimpleQueue()
-    for name in missing:
-        queue.put(name)
+    idle: SimpleQueue[_Worker] = SimpleQueue()
+    for _ in range(workers):
+        idle.put(_Worker())
+
+    def carry_out(name: str) -> None:
+        worker = idle.get()
+        try:
+            worker.carry_out(run, arguments[name], _file(folder, name))
+        finally:
+            idle.put(worker)
+
     failures: dict[str, BaseException] = {}
-    stop = threading.Event()
     with progress_bar(len(arguments), what="runs", unit="run") as bar:
         bar.update(len(arguments) - len(missing))
-
-        def work() -> None:
-            worker = _Worker()
-            try:
-                while not stop.is_set():
-                    name = queue.get_nowait()
-                    try:
-                        worker.carry_out(run, arguments[name], _file(folder, name))
-                    except Exception as error:  # reported at the end, by name
-                        failures[name] = error
-                    bar.update()
-            except Empty:
-                pass
-            finally:
-                worker.close()
-
-        with ThreadPoolExecutor(min(workers, max(len(missing), 1))) as threads:
-            try:
-                for done in as_completed([threads.submit(work) for _ in range(workers)]):
-                    done.result()
-            finally:
-                stop.set()
+        threads = ThreadPoolExecutor(workers)
+        try:
+            names = {threads.submit(carry_out, name): name for name in missing}
+            for done in as_completed(names):
+                error = done.exception()
+                if error is not None:  # reported at the end, by name
+                    failures[names[done]] = error
+                bar.update()
+        finally:
+            threads.shutdown(cancel_futures=True)
+            for _ in range(workers):
+                idle.get().close()
     if failures:
         name, error = next(iter(failures.items()))
         raise RuntimeError(

@@ -9,16 +9,13 @@
 (True, 0.0)
 """
 
-from pilu.baselines.compare import compare
+from pilu.baselines.compare import METHODS, compare
 from pilu.baselines.descent import DescentToDelete
 from pilu.baselines.dp_gd import DPGD
 from pilu.baselines.interface import Answer, Learned, Method, Task
-from pilu.baselines.langevin import Langevin
-from pilu.baselines.leave_one_out import LeaveOneOut
+from pilu.baselines.langevin import Langevin, Redraw, Retraining
+from pilu.baselines.leave_one_out import LeaveOneOut, ProjectiveResidual
 from pilu.baselines.newton import NewtonStep, residual_table
-from pilu.baselines.projective import ProjectiveResidual
-from pilu.baselines.registry import METHODS
-from pilu.baselines.retraining import Redraw, Retraining
 from pilu.baselines.uniform import UniformLangevin
 
 __all__ = [

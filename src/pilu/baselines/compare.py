@@ -1,4 +1,4 @@
-"""One table over methods and requests."""
+"""One table over methods and requests, and the methods by name."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -12,8 +12,13 @@ from sklearn.base import is_classifier
 from pilu._checks import complaint
 from pilu._extras import need
 from pilu._progress import progress_bar
+from pilu.baselines.descent import DescentToDelete
+from pilu.baselines.dp_gd import DPGD
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, point_mass
-from pilu.baselines.registry import resolve_methods
+from pilu.baselines.langevin import Langevin, Redraw, Retraining
+from pilu.baselines.leave_one_out import LeaveOneOut, ProjectiveResidual
+from pilu.baselines.newton import NewtonStep
+from pilu.baselines.uniform import UniformLangevin
 from pilu.chains.predictions import Predictions
 from pilu.data.targets import ClassTargets
 from pilu.estimators.base import LangevinEstimator
@@ -22,11 +27,27 @@ from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.utility import Validation
 from pilu.exceptions import PiluError, WrongInput
 
-__all__ = ["compare"]
-
 Array = NDArray[np.float64]
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
+
+METHODS: dict[str, Method] = {
+    "pilu-exact": Langevin("exact"),
+    "pilu-theorem": Langevin("theorem"),
+    "redraw": Redraw(),
+    "retraining": Retraining(),
+    "uniform-gdp": UniformLangevin("gdp"),
+    "uniform-renyi": UniformLangevin("renyi"),
+    "dp-gd": DPGD(accounting="gdp"),
+    "dp-gd-renyi": DPGD(accounting="renyi"),
+    "descent-to-delete": DescentToDelete(),
+    "leave-one-out": LeaveOneOut(),
+    "leave-one-out-early": LeaveOneOut(converged=False),
+    "newton": NewtonStep(),
+    "newton-bound": NewtonStep(converged=False, accounting="bound"),
+    "newton-measured": NewtonStep(converged=False, accounting="measured"),
+    "projective-residual": ProjectiveResidual(),
+}
 
 _COLUMNS = (
     "method",
@@ -45,7 +66,6 @@ _COLUMNS = (
     "noise",
     "guarantee",
 )
-
 
 _QUICK, _REPEATS = 1.0, 2  # seconds up to which an answer is timed again, and how often
 
@@ -114,7 +134,7 @@ def compare(
     ['redraw', '0.0', 'True', 'projective', 'residual', 'inf', 'False']
     """
     pandas = need("pandas", for_="compare", extra="pandas")
-    chosen = resolve_methods(methods)
+    chosen = _resolved(methods)
     if model is None:
         floats = np.asarray(y).dtype.kind == "f"
         model = LangevinRidge() if floats else LangevinRidgeClassifier()
@@ -178,6 +198,29 @@ def _timed(call: Callable[[Argument], Result], argument: Argument) -> tuple[Resu
         return call(argument), time.perf_counter() - started
     except (ValueError, ArithmeticError, PiluError) as refusal:
         return str(refusal), time.perf_counter() - started
+
+
+def _resolved(methods: Iterable[str | Method] | None) -> list[Method]:
+    """Methods given by name or as objects; None is all of them."""
+    if methods is None:
+        return list(METHODS.values())
+    if isinstance(methods, str) or not isinstance(methods, Iterable):
+        methods = [methods]
+    resolved = [_resolve_one(method) for method in methods]
+    names = [method.name for method in resolved]
+    twice = {name for name in names if names.count(name) > 1}
+    if not resolved or twice:
+        raise complaint("methods", "at least one, with distinct names", sorted(twice) or resolved)
+    return resolved
+
+
+def _resolve_one(method: str | Method) -> Method:
+    if isinstance(method, str) and method in METHODS:
+        return METHODS[method]
+    if not isinstance(method, str | type) and hasattr(method, "fit") and hasattr(method, "name"):
+        return method
+    names = ", ".join(map(repr, METHODS))
+    raise complaint("methods", f"among {names}, or method objects", method)
 
 
 def _listed(requests: Any, task: Task) -> list[Rows]:

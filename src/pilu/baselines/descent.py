@@ -10,7 +10,7 @@ T + K steps without the rows are at most c^T radius apart. So Gaussian noise mus
     c^K (1 - c^T) G / m + c^T radius,
 
 the same for any rows. A loss whose gradients are bounded needs no ball: a bound on K steps from
-zero takes the place of the radius (`ball.reach`).
+zero takes the place of the radius (`Ball.reach`).
 """
 
 from dataclasses import dataclass
@@ -18,24 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._checks import check_real_or
 from pilu.accounting.gdp import mu_from_epsilon
-from pilu.baselines.ball import (
-    check_radius,
-    describe_radius,
-    largest_gradients,
-    projected_walk,
-    radius_of,
-    radius_option,
-    reach,
-    steps_together,
-    visible_noise,
-)
+from pilu.baselines.ball import Ball, radius_option, steps_together
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
-from pilu.chains.contraction import contraction_between
 from pilu.chains.predictions import Predictions
 from pilu.chains.schedule import Segment
-
-__all__ = ["DescentToDelete", "distance_bound"]
 
 Array = NDArray[np.float64]
 
@@ -61,7 +49,7 @@ class DescentToDelete(Method):
     radius: float | str = "auto"
 
     def __post_init__(self) -> None:
-        check_radius(self.radius)
+        check_real_or("auto", "radius", self.radius)
 
     @property
     def name(self) -> str:
@@ -71,41 +59,35 @@ class DescentToDelete(Method):
     def fit(self, task: Task) -> Learned:
         """T projected steps without noise."""
         task.check_regularised(self.name)
-        radius, objective, step = radius_of(self.radius, task), task.objective, task.step_size
+        ball, objective = Ball(task, self.radius), task.objective
         learning, forgetting = Segment(task.n_steps, 0.0), Segment(task.n_unlearn_steps, 0.0)
-        start, gaussian = objective.zero(), task.gaussian(0)
-        inside = projected_walk(start, objective, step, learning, radius, gaussian)
+        inside = ball.walk(np.zeros(task.shape), objective, learning, 0)
         mu = float(mu_from_epsilon(task.epsilon, task.delta))
 
         def respond(rows: Rows) -> Answer:
-            retained, gaussian = objective.without(rows), task.gaussian(1)
-            moved = projected_walk(inside, retained, step, forgetting, radius, gaussian)
-            left = objective.theta(moved)
-            noise = distance_bound(task, radius, len(rows)) / mu * _UP
-            noise = visible_noise(task, noise, 1.0, radius)
+            left = objective.theta(ball.walk(inside, objective.without(rows), forgetting, 1))
+            noise = ball.visible(distance_bound(ball, len(rows)) / mu * _UP, 1.0)
 
             def predictions(points: Array) -> Predictions:
                 return Predictions(points @ left, noise**2 * np.sum(np.square(points), axis=1))
 
-            given = describe_radius(self.radius, radius)
             return Answer(
-                left + noise * gaussian.normal(left.shape),
+                left + noise * task.gaussian(1).normal(left.shape),
                 task.epsilon,
                 task.delta,
                 certified=True,
-                guarantee=f"against retraining, in both directions, {given}",
+                guarantee=f"against retraining, in both directions, {ball.describe()}",
                 rows_touched=objective.rows_read(rows, forgetting.steps),
                 noise=noise,
                 predictions=predictions,
-                details=lambda: {"radius": radius},
+                details=lambda: {"radius": ball.radius},
             )
 
         return Learned(task, objective.theta(inside), respond)
 
 
-def distance_bound(task: Task, radius: float, n_rows: int) -> float:
+def distance_bound(ball: Ball, n_rows: int) -> float:
     """A bound on the distance of T + K steps that forget `n_rows` rows from T without them."""
-    T, K = task.n_steps, task.n_unlearn_steps
-    c = contraction_between(task.alpha, task.largest, task.step_size)
-    apart = steps_together(task, T) * largest_gradients(task, radius, n_rows)
-    return (c**K * apart + c**T * reach(task, radius, K)) * _UP
+    T, K, c = ball.task.n_steps, ball.task.n_unlearn_steps, ball.task.contraction
+    apart = steps_together(ball.task, T) * ball.largest_gradients(n_rows)
+    return (c**K * apart + c**T * ball.reach(K)) * _UP

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._checks import check_choice, check_real, complaint
+from pilu._checks import check_choice, check_real_or, complaint
 from pilu.accounting.gaussian_steps import (
     gaussian_epsilon,
     gaussian_noise,
@@ -25,10 +25,12 @@ from pilu.chains.schedule import Segment
 from pilu.chains.steps import walk
 from pilu.losses.loss import Loss, Squared
 
-__all__ = ["DPGD", "clipped_gradient", "gradient_norms", "residual_limits"]
-
 Array = NDArray[np.float64]
 
+_ACCOUNTINGS = {
+    "gdp": (gaussian_noise, gaussian_epsilon),
+    "renyi": (renyi_noise, renyi_epsilon),
+}
 _QUANTILE = 0.75
 _UP = 1 + 1e-12
 _SQUARED = Squared()
@@ -54,12 +56,8 @@ class DPGD(Method):
     accounting: str = "gdp"
 
     def __post_init__(self) -> None:
-        check_choice("accounting", self.accounting, ("gdp", "renyi"))
-        if isinstance(self.clipping, str):
-            if self.clipping != "quantile":
-                raise complaint("clipping", "a number > 0 or 'quantile'", self.clipping)
-        else:
-            check_real("clipping", self.clipping, above=0.0)
+        check_choice("accounting", self.accounting, tuple(_ACCOUNTINGS))
+        check_real_or("quantile", "clipping", self.clipping)
 
     @property
     def name(self) -> str:
@@ -70,8 +68,8 @@ class DPGD(Method):
     def fit(self, task: Task) -> Learned:
         """T clipped noisy steps on all rows."""
         C, eta, K = self._threshold(task), task.step_size, task.n_unlearn_steps
-        calibrate = gaussian_noise if self.accounting == "gdp" else renyi_noise
-        multiplier = calibrate(task.epsilon, task.delta, task.n_steps + K)
+        noise_for, epsilon_of = _ACCOUNTINGS[self.accounting]
+        multiplier = noise_for(task.epsilon, task.delta, task.n_steps + K)
         # A step adds eta sigma, and sqrt(2 eta) times the noise in the Langevin methods.
         sigma = max(multiplier * C * _UP, task.target.floor * math.sqrt(2 / eta))
 
@@ -89,9 +87,13 @@ class DPGD(Method):
 
         def respond(rows: Rows) -> Answer:
             X, Y = task.without(rows)
+            epsilon = task.epsilon  # what the noise was calibrated to
+            if len(rows) > 1:
+                share = multiplier / len(rows) / _UP
+                epsilon = epsilon_of(share, task.n_steps + K, task.delta)
             return Answer(
                 stepped(theta, X, Y, K, 1),
-                self._epsilon(task, multiplier, len(rows)),
+                epsilon,
                 task.delta,
                 certified=True,
                 guarantee=f"differential privacy of all steps, given C = {C:.4g}{read}",
@@ -112,13 +114,6 @@ class DPGD(Method):
         if threshold == 0.0:
             raise complaint("clipping", "a number > 0 if rows have no gradient", self.clipping)
         return threshold
-
-    def _epsilon(self, task: Task, multiplier: float, n_rows: int) -> float:
-        if n_rows == 1:
-            return task.epsilon  # what the noise was calibrated to
-        n_steps = task.n_steps + task.n_unlearn_steps
-        spend = gaussian_epsilon if self.accounting == "gdp" else renyi_epsilon
-        return spend(multiplier / n_rows / _UP, n_steps, task.delta)
 
 
 def gradient_norms(theta: Array, X: Array, Y: Array, loss: Loss = _SQUARED) -> Array:

@@ -1,15 +1,20 @@
-"""pilu itself as one of the methods: Langevin steps with noise for the requested rows."""
+"""pilu itself as one of the methods, and its yardstick: learning again without the rows.
+
+Langevin steps with noise for the requested rows; or Algorithm A on the rows that are left, step by
+step or by one draw from its law.
+"""
 
 import copy
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.certify.accountant import Accountant
 from pilu.certify.registry import default_options, resolve_accountant
 
-__all__ = ["Langevin", "rows_read"]
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Langevin(Method):
 
     def fit(self, task: Task) -> Learned:
         """Algorithm A, and what all requests share: for other losses the auxiliary runs."""
-        model = task.learned(task.langevin(), task.X, task.Y)
+        model = task.langevin(task.X, task.Y)
         accountant = resolve_accountant(self.accountant)
         accountant.prepare(model.fitted_.law, np.arange(task.n_rows))
 
@@ -54,7 +59,7 @@ class Langevin(Method):
                 certificate.delta,
                 certified=True,
                 guarantee="against a run without the rows, followed by the same steps",
-                rows_touched=rows_read(task, rows, K),
+                rows_touched=_rows_read(task, rows, K),
                 noise=noise,
                 predictions=task.predictions(rows, lambda forecast: forecast.after(K).at(noise)),
             )
@@ -62,7 +67,61 @@ class Langevin(Method):
         return Learned(task, model.fitted_.theta, respond)
 
 
-def rows_read(task: Task, rows: Rows, n_steps: int) -> int:
+@dataclass(frozen=True)
+class Retraining(Method):
+    """Algorithm A on the rows that are left, step by step."""
+
+    name = "retraining"
+
+    def fit(self, task: Task) -> Learned:
+        """Algorithm A, step by step."""
+
+        def learn(X: Array, Y: Array) -> Array:
+            return task.langevin(X, Y, literally=True).fitted_.theta
+
+        def respond(rows: Rows) -> Answer:
+            X, Y = task.without(rows)
+            return _relearned(task, rows, learn(X, Y), rows_touched=task.n_steps * len(X))
+
+        return Learned(task, learn(task.X, task.Y), respond)
+
+
+@dataclass(frozen=True)
+class Redraw(Method):
+    """One draw from the law of Algorithm A on the rows that are left: retraining, in law.
+
+    Ridge has that law in closed form; for other losses the draw is a run.
+    """
+
+    name = "redraw"
+
+    def fit(self, task: Task) -> Learned:
+        """One draw from the law of Algorithm A."""
+        model = task.langevin(task.X, task.Y)
+
+        def respond(rows: Rows) -> Answer:
+            forgetful = copy.copy(model)
+            forgetful.unlearn(rows.tolist(), method="redraw")
+            touched = _rows_read(task, rows, task.n_steps)
+            return _relearned(task, rows, forgetful.fitted_.theta, rows_touched=touched)
+
+        return Learned(task, model.fitted_.theta, respond)
+
+
+def _relearned(task: Task, rows: Rows, theta: Array, *, rows_touched: int) -> Answer:
+    return Answer(
+        theta,
+        epsilon=0.0,
+        delta=0.0,
+        certified=True,
+        guarantee="the law of learning without the rows itself",
+        rows_touched=rows_touched,
+        noise=task.noise,
+        predictions=task.predictions(rows, lambda forecast: forecast.redraw),
+    )
+
+
+def _rows_read(task: Task, rows: Rows, n_steps: int) -> int:
     """How many rows the estimator reads to forget `rows` in `n_steps` steps.
 
     Statistics save reading the rows that are left, unless there are fewer rows than columns.

@@ -1,4 +1,4 @@
-"""The exact leave-one-out correction of ridge regression, for rows and groups.
+"""Leave-one-out updates of ridge regression, for rows and groups: exact, and projected.
 
 At the minimiser theta* = A^{-1} B, by Sherman, Morrison and Woodbury,
 
@@ -6,6 +6,16 @@ At the minimiser theta* = A^{-1} B, by Sherman, Morrison and Woodbury,
 
 is the minimiser without the rows. After T steps only, the same correction does not change the
 error of theta_T, and that error depends on the rows.
+
+The rows' own predictions without them follow from the hat matrix alone,
+
+    X_f theta*' = Y_f + (I - H)^{-1} (X_f theta* - Y_f),
+
+and the projective residual update is the least change of theta* with these predictions:
+
+    theta* + X_f^+ (X_f theta*' - X_f theta*)                  [Izzo et al. 2021, Algorithm 1].
+
+It is the orthogonal projection of the exact update onto the span of the rows.
 """
 
 import math
@@ -15,11 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import check_flag
-from pilu.baselines.closed_forms import ClosedForms
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, point_mass
-from pilu.baselines.objective import descended
-
-__all__ = ["LeaveOneOut"]
+from pilu.baselines.objective import ClosedForms, descended
 
 Array = NDArray[np.float64]
 
@@ -64,7 +71,7 @@ class LeaveOneOut(Method):
                 else "none: learning stopped early, and two point masses differ",
                 rows_touched=len(rows),
                 predictions=point_mass(left),
-                details=lambda: {} if self.converged else _errors(task, forms.without(rows), left),
+                details=lambda: {} if self.converged else _errors(task, rows, left),
             )
 
         return Learned(task, theta, respond)
@@ -74,10 +81,44 @@ def _descended(task: Task, forms: ClosedForms) -> Array:
     return descended(forms.spectrum, forms.spectrum.cross, task.step_size, task.n_steps)
 
 
-def _errors(task: Task, retained: ClosedForms, theta: Array) -> dict[str, float]:
+def _errors(task: Task, rows: Rows, theta: Array) -> dict[str, float]:
+    retained = ClosedForms(*task.without(rows), task.alpha)
     spectrum = retained.spectrum
     gradient = spectrum.times(spectrum.basis.T @ theta) - spectrum.cross
     return {
         "residual": float(np.linalg.norm(gradient)),
         "distance": float(np.linalg.norm(theta - _descended(task, retained))),
     }
+
+
+@dataclass(frozen=True)
+class ProjectiveResidual(Method):
+    """Cheap, but without a certificate; `distance` in the details is that from retraining."""
+
+    name = "projective residual"
+
+    def fit(self, task: Task) -> Learned:
+        """The exact minimiser."""
+        forms = task.need_closed_forms(self.name)
+        theta = forms.minimiser()
+
+        def respond(rows: Rows) -> Answer:
+            X, Y = task.X[rows], task.Y[rows]
+            change = Y + forms.left_out_residuals(theta, rows) - X @ theta
+            moved = theta + np.linalg.lstsq(X, change, rcond=None)[0]
+
+            def details() -> dict[str, float]:
+                return {"distance": float(np.linalg.norm(moved - forms.leave_out(theta, rows)))}
+
+            return Answer(
+                moved,
+                epsilon=math.inf,
+                delta=0.0,
+                certified=False,
+                guarantee="none: directions that the rows do not span are unchanged",
+                rows_touched=len(rows),
+                predictions=point_mass(moved),
+                details=details,
+            )
+
+        return Learned(task, theta, respond)

@@ -31,31 +31,28 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from pilu._checks import check_choice, check_flag, check_integer, check_real, complaint
+from pilu._checks import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_probability,
+    check_real,
+    complaint,
+)
 from pilu.accounting.gdp import delta_from_mu
-from pilu.baselines.closed_forms import ClosedForms, check_conditioning
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
-from pilu.baselines.newton_bounds import certified_epsilon, residual_bound
-from pilu.baselines.newton_smooth import learn_perturbed, learn_plain
-from pilu.baselines.objective import descended
+from pilu.baselines.newton_smooth import MEASURED, learn_smooth, measured_epsilon
+from pilu.baselines.objective import ClosedForms, check_conditioning, descended
 from pilu.chains.predictions import Predictions
 from pilu.exceptions import WrongInput
-from pilu.ridge.spectral import decay
-
-__all__ = [
-    "HORIZONS",
-    "NewtonStep",
-    "ResidualTable",
-    "certified_epsilon",
-    "residual_bound",
-    "residual_table",
-]
+from pilu.ridge.spectral import decay, drift
 
 Array = NDArray[np.float64]
 
 _SIGMA_GUO = 0.1  # the paper's
 HORIZONS = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)  # of the paper's table
 
+_UP = 1 + 1e-9
 _VISIBLE = 1e-6  # a residual, in units of the perturbation, that is more than rounding
 _RESIDUALS = 4.0  # times the measured residual is charged
 
@@ -138,7 +135,7 @@ class NewtonStep(Method):
 
     def _fit_smooth(self, task: Task) -> Learned:
         if self.accounting == "measured":
-            return learn_perturbed(task, self.perturbation, converged=self.converged)
+            return learn_smooth(task, self.perturbation, converged=self.converged)
         if self.perturbation != _SIGMA_GUO:
             raise complaint(
                 "perturbation",
@@ -147,7 +144,7 @@ class NewtonStep(Method):
                 "It is replaced by noise on the output, as much as epsilon needs; "
                 "accounting='measured' perturbs the objective, without a certificate.",
             )
-        return learn_plain(task, converged=self.converged)
+        return learn_smooth(task, 0.0, converged=self.converged)
 
     def _claim(self, task: Task, residual: float) -> tuple[float, float, bool, str]:
         if self.converged:
@@ -163,14 +160,94 @@ class NewtonStep(Method):
             same = "the law of the perturbed minimiser without the rows, a rounding shift charged"
             return 0.0, delta, True, same
         if self.accounting == "measured":
-            factor = math.sqrt(2 * math.log(1.5 / task.delta)) / self.perturbation
-            reason = "none proved: from the residual of this one draw"
-            return residual * factor, task.delta, False, reason
+            epsilon = measured_epsilon(residual, self.perturbation, task.delta)
+            return epsilon, task.delta, False, MEASURED
         epsilon = certified_epsilon(task, self.perturbation)
         if math.isinf(epsilon):
             return epsilon, task.delta, False, "none: a direction has not been learned at all"
         against = "against the perturbed minimiser without the rows, in this direction"
         return epsilon, task.delta, True, against
+
+
+class _Removal:
+    """A Newton step on the retained Hessian."""
+
+    def __init__(self, forms: ClosedForms, rows: Rows) -> None:
+        X, Y, alpha = forms.X[rows], forms.Y[rows], forms.alpha
+        self._X, self._Y = X, Y
+        self._share = len(rows) * alpha / len(forms.X)  # the rows' part of the regulariser
+        gram, cross = forms.statistics.gram, forms.statistics.cross
+        self._H, self.cross = gram - X.T @ X, cross - X.T @ Y
+        np.fill_diagonal(self._H, self._H.diagonal() + (alpha - self._share))
+        try:
+            self._factor = scipy.linalg.cho_factor(self._H)
+            # The rounding is that of X'X, even if most of it was subtracted.
+            norm = float(np.linalg.norm(gram, 1)) + alpha
+            reciprocal = scipy.linalg.lapack.dpocon(self._factor[0], norm)[0]
+        except np.linalg.LinAlgError:
+            reciprocal = 0.0
+        condition = 1 / reciprocal if reciprocal > 0 else math.inf
+        check_conditioning(condition, len(self._H), alpha)
+
+    def solve(self, right: Array) -> Array:
+        """H'^{-1} times a matrix."""
+        return np.asarray(scipy.linalg.cho_solve(self._factor, right))
+
+    def step(self, theta: Array) -> Array:
+        """theta^-."""
+        pull = self._share * theta + self._X.T @ (self._X @ theta - self._Y)
+        return theta + self.solve(pull)
+
+    def residual(self, theta: Array, b: Array) -> float:
+        """|grad L_b(theta; D')|."""
+        return float(np.linalg.norm(self._H @ theta - self.cross + b))
+
+
+def certified_epsilon(task: Task, sigma: float) -> float:
+    """epsilon at delta of T steps and a Newton step, against the retained minimiser.
+
+    The same for every request.
+    """
+    spectrum = task.need_closed_forms("the bound of the Newton step").spectrum
+    eta, T, d = task.step_size, task.n_steps, task.Y.shape[1]
+    # Eigenvalues are taken as small as their rounding allows, which means less learning. The
+    # rounding of the residual is a shift too, of a few eps |X| |Y| p at most.
+    rounding = task.eigenvalue_rounding
+    a = np.maximum(spectrum.eigenvalues - rounding * spectrum.largest, task.alpha)
+    q, moved = decay(a, eta, T), np.minimum(a * drift(a, eta, T), 1.0)
+    floor = rounding * float(np.linalg.norm(task.X) * np.linalg.norm(task.Y))
+    pull = (np.linalg.norm(spectrum.cross, axis=1) + floor) / sigma
+    if not (moved > 0).all():  # a direction that has not moved distinguishes the runs
+        return math.inf
+    shift = q * pull + floor / sigma
+    mean = float(np.sum(np.square(shift))) / 2 + d * float(np.sum(_shrinkage(q, moved)))
+    variance = float(np.sum(np.square(moved * q * pull + floor / sigma)))
+    variance += d / 2 * float(np.sum(np.square(q * (1 + moved))))
+    return float((mean + math.sqrt(2 * math.log(1 / task.delta) * variance)) * _UP)
+
+
+def _shrinkage(q: Array, moved: Array) -> Array:
+    """-log(1 - q) - q + q^2/2, where `moved` is 1 - q; q^2 (1 + q/3 + ...) for small q."""
+    small = q < 1e-3
+    series = np.square(q) * (1 + q / 3 + np.square(q))  # the terms left out are below q^4
+    return np.where(small, series, -np.log(moved) - q + np.square(q) / 2)
+
+
+def residual_bound(task: Task, sigma: float, tail: float) -> float:
+    """The paper's bound on the residual after T steps, which fails with probability `tail`.
+
+    L (1 - eta m)^T (|X'Y| + sigma (sqrt(pd) + sqrt(2 log(1/tail)))) / m with m = alpha. The factor
+    L / m is not needed: |r| = |M^T (B - b)| has the rest as a bound.
+    """
+    check_probability("tail", tail)
+    task.check_short_steps("the paper's bound")
+    check_real("alpha", task.alpha, above=0.0)
+    cross = task.need_closed_forms("the paper's bound").statistics.cross
+    contracted = float(decay(np.array(task.alpha), task.step_size, task.n_steps))
+    # |b| <= sigma (sqrt(pd) + sqrt(2 log(1/tail))) except with probability `tail`
+    b = sigma * (math.sqrt(math.prod(task.shape)) + math.sqrt(2 * math.log(1 / tail))) * _UP
+    total = float(np.linalg.norm(cross)) + b
+    return float(task.largest * contracted * total / task.alpha * _UP)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,36 +290,3 @@ def residual_table(
             residuals.append(removal.residual(removal.step(theta), term))
     unperturbed, perturbed = np.array(residuals).reshape(-1, 2).T
     return ResidualTable(tuple(horizons), unperturbed, perturbed, perturbation)
-
-
-class _Removal:
-    """A Newton step on the retained Hessian."""
-
-    def __init__(self, forms: ClosedForms, rows: Rows) -> None:
-        X, Y, alpha = forms.X[rows], forms.Y[rows], forms.alpha
-        self._X, self._Y = X, Y
-        self._share = len(rows) * alpha / len(forms.X)  # the rows' part of the regulariser
-        self._H, self.cross = forms.gram - X.T @ X, forms.cross - X.T @ Y
-        np.fill_diagonal(self._H, self._H.diagonal() + (alpha - self._share))
-        try:
-            self._factor = scipy.linalg.cho_factor(self._H)
-            # The rounding is that of X'X, even if most of it was subtracted.
-            norm = float(np.linalg.norm(forms.gram, 1)) + alpha
-            reciprocal = scipy.linalg.lapack.dpocon(self._factor[0], norm)[0]
-        except np.linalg.LinAlgError:
-            reciprocal = 0.0
-        condition = 1 / reciprocal if reciprocal > 0 else math.inf
-        check_conditioning(condition, len(self._H), alpha)
-
-    def solve(self, right: Array) -> Array:
-        """H'^{-1} times a matrix."""
-        return np.asarray(scipy.linalg.cho_solve(self._factor, right))
-
-    def step(self, theta: Array) -> Array:
-        """theta^-."""
-        pull = self._share * theta + self._X.T @ (self._X @ theta - self._Y)
-        return theta + self.solve(pull)
-
-    def residual(self, theta: Array, b: Array) -> float:
-        """|grad L_b(theta; D')|."""
-        return float(np.linalg.norm(self._H @ theta - self.cross + b))

@@ -11,47 +11,79 @@ most |grad L'(theta^-)| / ((n - R) lambda) from the retained minimiser. If learn
 deterministic, that is a number, and Gaussian noise hides it: this is certified. If learning was
 perturbed by <b, theta>, as Guo et al. do, the residual is a function of b. The theorem that turns
 it into an epsilon does not cover that (docs/baselines.md): this is not certified.
+
+Second derivatives of losses in their scores, and their Lipschitz constants:
+
+    logistic  w = s (1 - s), s = 1 / (1 + e^-z);  |l'''| = s (1 - s) |1 - 2s| <= 1 / (6 sqrt(3))
+    softmax   W = diag(p) - p p';  |W(z) - W(z')| <= sqrt(2)^3 / (6 sqrt(3)) |z - z'|
+
+The third derivative of logsumexp in direction u is the third central moment of a variable that is
+u_c with probability p_c. On an interval of length d such a moment is at most d^3 / (6 sqrt(3)), and
+the entries of a unit vector lie within sqrt(2) (docs/baselines.md, "Smooth losses").
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 
 from pilu._checks import complaint
 from pilu.accounting.gdp import mu_from_epsilon
-from pilu.baselines.closed_forms import check_conditioning
-from pilu.baselines.curvature import Curvature, curvature_of, hessian
 from pilu.baselines.interface import Answer, Learned, Rows, Task, row_norms
+from pilu.baselines.objective import RowObjective, check_conditioning
 from pilu.certify.accountant import VISIBLE_ULPS
 from pilu.chains.schedule import Segment
-from pilu.chains.steps import walk
 from pilu.exceptions import BeyondPrecision
-from pilu.losses.loss import Loss
-
-__all__ = ["Removal", "learn_perturbed", "learn_plain", "perturbed_minimiser"]
+from pilu.losses.loss import Logistic, Loss, Softmax
 
 Array = NDArray[np.float64]
+
+MEASURED = "none proved: from the residual of this one draw"
 
 _UP = 1 + 1e-9
 _EPS = float(np.finfo(np.float64).eps)
 _MOST_STEPS = 200
 _MOST_PARAMETERS = 20_000  # 3 GB for the matrix of second derivatives
+_BLOCK = 2**22  # numbers of a block of weighted rows
 
 
-def learn_plain(task: Task, *, converged: bool) -> Learned:
-    """Learning without noise; noise on the output hides the residual."""
-    check_size(task)
-    curvature, nothing = curvature_of(task.loss), np.zeros(task.shape)
-    theta = _learned(task, curvature, nothing, converged=converged)
+def learn_smooth(task: Task, sigma: float, *, converged: bool) -> Learned:
+    """Learning with a perturbation of deviation sigma, or without one if sigma is 0.
+
+    Without one, noise on the output hides the residual. With one, as Guo et al. do, epsilon is
+    from the residual of the draw.
+    """
+    _check_size(task)
+    curvature = curvature_of(task.loss)
+    b, theta = sigma * task.gaussian(0).normal(task.shape), np.zeros(task.shape)
+    objective = RowObjective(task.X, task.Y, task.loss, task.alpha, b)
+    if converged:
+        theta = _minimised(theta, objective, curvature)
+    else:
+        noiseless = Segment(task.n_steps, 0.0)
+        theta = objective.walked(theta, task.step_size, noiseless, task.gaussian(0))
     mu = float(mu_from_epsilon(task.epsilon, task.delta))
 
     def respond(rows: Rows) -> Answer:
-        removal = Removal(task, curvature, rows, theta)
-        left, residual = removal.left, removal.residual(nothing)
+        removal = Removal(objective, curvature, rows, theta)
+        left, residual = removal.left, removal.residual
+        if sigma > 0:
+            return Answer(
+                left,
+                measured_epsilon(residual, sigma, task.delta),
+                task.delta,
+                certified=False,
+                guarantee=MEASURED,
+                rows_touched=removal.rows_read,
+                noise=sigma,
+                details=removal.details,
+            )
         distance = residual / removal.strong_convexity * _UP
         noise = max(distance / mu * _UP, VISIBLE_ULPS * float(np.spacing(np.linalg.norm(left))))
         return Answer(
@@ -63,45 +95,18 @@ def learn_plain(task: Task, *, converged: bool) -> Learned:
             "directions",
             rows_touched=removal.rows_read,
             noise=noise,
-            details=lambda: {
-                "residual": residual,
-                "residual_bound": removal.residual_bound(nothing),
-                "distance": distance,
-            },
+            details=lambda: removal.details() | {"distance": distance},
         )
 
     return Learned(task, theta, respond)
 
 
-def learn_perturbed(task: Task, sigma: float, *, converged: bool) -> Learned:
-    """Guo et al.'s objective perturbation, with epsilon from the residual of the draw."""
-    check_size(task)
-    curvature = curvature_of(task.loss)
-    b = sigma * task.gaussian(0).normal(task.shape)
-    theta = _learned(task, curvature, b, converged=converged)
-    factor = math.sqrt(2 * math.log(1.5 / task.delta)) / sigma
-
-    def respond(rows: Rows) -> Answer:
-        removal = Removal(task, curvature, rows, theta)
-        residual = removal.residual(b)
-        return Answer(
-            removal.left,
-            residual * factor,
-            task.delta,
-            certified=False,
-            guarantee="none proved: from the residual of this one draw",
-            rows_touched=removal.rows_read,
-            noise=sigma,
-            details=lambda: {
-                "residual": residual,
-                "residual_bound": removal.residual_bound(b),
-            },
-        )
-
-    return Learned(task, theta, respond)
+def measured_epsilon(residual: float, sigma: float, delta: float) -> float:
+    """Guo et al.'s epsilon for a residual, which is no proof if the residual depends on b."""
+    return residual * (math.sqrt(2 * math.log(1.5 / delta)) / sigma)
 
 
-def check_size(task: Task) -> None:
+def _check_size(task: Task) -> None:
     """Refuse matrices of second derivatives that are too large to solve with."""
     size = math.prod(task.shape)
     if size > _MOST_PARAMETERS:
@@ -113,29 +118,16 @@ def check_size(task: Task) -> None:
         )
 
 
-def _learned(task: Task, curvature: Curvature, b: Array, *, converged: bool) -> Array:
-    if converged:
-        return perturbed_minimiser(task.X, task.Y, task.loss, curvature, task.alpha, b)
-
-    def gradient(theta: Array, step: int) -> Array:
-        return task.objective.gradient(theta) + b
-
-    noiseless = Segment(task.n_steps, 0.0)
-    return walk(np.zeros_like(b), gradient, task.step_size, noiseless, task.gaussian(0))
-
-
-def perturbed_minimiser(
-    X: Array, Y: Array, loss: Loss, curvature: Curvature, alpha: float, b: Array
-) -> Array:
+def _minimised(theta: Array, objective: RowObjective, curvature: "Curvature") -> Array:
     """The minimiser of sum_j l + alpha/2 |theta|^2 + <b, theta>, by damped Newton steps."""
+    X, alpha, b = objective.X, objective.alpha, objective.b
 
     def value(theta: Array) -> float:
-        fit = float(np.sum(loss.value(X @ theta, Y)))
+        fit = float(np.sum(objective.loss.value(X @ theta, objective.Y)))
         return fit + alpha / 2 * float(np.sum(np.square(theta))) + float(np.sum(b * theta))
 
-    theta = np.zeros_like(b)
     for _ in range(_MOST_STEPS):
-        gradient, rounding = _gradient(X, Y, loss, alpha, theta, b)
+        gradient, rounding = _gradient(objective, theta)
         if np.linalg.norm(gradient) <= rounding:
             return theta
         step = _solve(hessian(curvature, X, theta, alpha), gradient, alpha)
@@ -146,7 +138,7 @@ def perturbed_minimiser(
             size /= 2
         moved = theta - size * step
         if fall <= blurred and not (
-            np.linalg.norm(_gradient(X, Y, loss, alpha, moved, b)[0]) < np.linalg.norm(gradient)
+            np.linalg.norm(objective.gradient(moved)) < np.linalg.norm(gradient)
         ):
             return theta  # rounding allows no better
         theta = moved
@@ -156,16 +148,15 @@ def perturbed_minimiser(
     )
 
 
-def _gradient(
-    X: Array, Y: Array, loss: Loss, alpha: float, theta: Array, b: Array
-) -> tuple[Array, float]:
+def _gradient(objective: RowObjective, theta: Array) -> tuple[Array, float]:
     """The gradient of the perturbed objective, and a bound on the norm of its rounding error.
 
     Scores are off by p units of |x| |theta|, derivatives by smoothness times that and a few units
     of their own, sums over n rows by n units of the summands.
     """
+    X, loss, alpha, b = objective.X, objective.loss, objective.alpha, objective.b
     n, p = X.shape
-    x, slopes = row_norms(X), loss.gradient(X @ theta, Y)
+    x, slopes = row_norms(X), loss.gradient(X @ theta, objective.Y)
     size = float(np.linalg.norm(theta))
     each = row_norms(slopes) + 1.0
     scores = loss.smoothness * float(np.sum(x * x)) * size * (p + 2)
@@ -186,50 +177,116 @@ def _solve(H: Array, right: Array, alpha: float) -> Array:
 class Removal:
     """One Newton step from theta on the rows that are left."""
 
-    task: Task
-    curvature: Curvature
+    objective: RowObjective
+    curvature: "Curvature"
     rows: Rows
     theta: Array
-
-    @cached_property
-    def _kept(self) -> tuple[Array, Array]:
-        return self.task.without(self.rows)
 
     @property
     def _share(self) -> float:
         """The removed rows' part of the regulariser."""
-        return len(self.rows) * self.task.alpha / self.task.n_rows
+        return len(self.rows) * self.objective.alpha / len(self.objective.X)
 
     @property
     def strong_convexity(self) -> float:
         """(n - R) lambda, of the retained objective."""
-        return self.task.alpha - self._share
+        return self.objective.alpha - self._share
+
+    @cached_property
+    def _retained(self) -> RowObjective:
+        return replace(self.objective.without(self.rows), alpha=self.strong_convexity)
 
     @property
     def rows_read(self) -> int:
         """All rows for the step, and the retained ones again for the residual."""
-        return 2 * self.task.n_rows - len(self.rows)
+        return 2 * len(self.objective.X) - len(self.rows)
 
     @cached_property
     def left(self) -> Array:
         """theta^-."""
-        X, Y, loss = self.task.X[self.rows], self.task.Y[self.rows], self.task.loss
-        pull = self._share * self.theta + X.T @ loss.gradient(X @ self.theta, Y)
-        H = hessian(self.curvature, self._kept[0], self.theta, self.strong_convexity)
-        return self.theta + _solve(H, pull, self.task.alpha)
+        X, Y = self.objective.X[self.rows], self.objective.Y[self.rows]
+        slopes = self.objective.loss.gradient(X @ self.theta, Y)
+        pull = self._share * self.theta + X.T @ slopes
+        H = hessian(self.curvature, self._retained.X, self.theta, self.strong_convexity)
+        return self.theta + _solve(H, pull, self.objective.alpha)
 
-    def residual(self, b: Array) -> float:
+    @cached_property
+    def residual(self) -> float:
         """|grad L'_b(theta^-)|, rounded up."""
-        loss, alpha = self.task.loss, self.strong_convexity
-        gradient, rounding = _gradient(*self._kept, loss, alpha, self.left, b)
+        gradient, rounding = _gradient(self._retained, self.left)
         return float(np.linalg.norm(gradient)) + rounding
 
-    def residual_bound(self, b: Array) -> float:
+    @property
+    def residual_bound(self) -> float:
         """The gradient of learning plus the remainder's bound, from theta and the step alone."""
-        task, X = self.task, self._kept[0]
-        learning, rounding = _gradient(task.X, task.Y, task.loss, task.alpha, self.theta, b)
-        rounding += _gradient(*self._kept, task.loss, self.strong_convexity, self.left, b)[1]
+        X = self._retained.X
+        learning, rounding = _gradient(self.objective, self.theta)
+        rounding += _gradient(self._retained, self.left)[1]
         moved = row_norms(X @ (self.left - self.theta))
         longest = math.sqrt(max(float(np.linalg.eigvalsh(X.T @ X)[-1]), 0.0))
         remainder = self.curvature.lipschitz / 2 * longest * float(np.linalg.norm(moved**2))
         return float(np.linalg.norm(learning)) + remainder * _UP + rounding
+
+    def details(self) -> dict[str, float]:
+        """The residual and its bound."""
+        return {"residual": self.residual, "residual_bound": self.residual_bound}
+
+
+class Curvature(NamedTuple):
+    """d2l/dz2 of rows (n x C x C) from their scores, and its Lipschitz constant in them."""
+
+    weights: Callable[[Array], Array]
+    lipschitz: float
+
+
+def _logistic(scores: Array) -> Array:
+    return np.asarray((expit(scores) * expit(-scores))[:, :, None])
+
+
+def _softmax(scores: Array) -> Array:
+    p = softmax(scores, axis=1)
+    weights = -p[:, :, None] * p[:, None, :]
+    every = np.arange(p.shape[1])
+    weights[:, every, every] = p * (1 - p)
+    return np.asarray(weights)
+
+
+_ULPS = 1 + 2.0**-50  # for the rounding of the constants
+_OF_BERNOULLI = 1 / (6 * math.sqrt(3)) * _ULPS  # the largest third central moment
+_KNOWN = {
+    Logistic: Curvature(_logistic, _OF_BERNOULLI),
+    Softmax: Curvature(_softmax, 2 * math.sqrt(2) * _OF_BERNOULLI * _ULPS),
+}
+
+
+def curvature_of(loss: Loss) -> Curvature:
+    """The second derivative of a loss, if it is Lipschitz with a known constant."""
+    if type(loss) not in _KNOWN:
+        raise complaint(
+            "loss",
+            "logistic or softmax for a Newton step",
+            loss.name,
+            "Its residual is bounded by the Lipschitz constant of the second derivative, and this "
+            "loss has none (Huber's jumps at the threshold) or none that is known. Leave the "
+            "method out.",
+        )
+    return _KNOWN[type(loss)]
+
+
+def hessian(curvature: Curvature, X: Array, theta: Array, alpha: float) -> Array:
+    """Second derivatives of sum_j l(theta'x_j, y_j) + alpha/2 |theta|^2 in theta: pC x pC."""
+    p, C = theta.shape
+    H = np.zeros((p, C, p, C))
+    size = max(1, _BLOCK // max(p, C * C))
+    for first in range(0, len(X), size):
+        x = X[first : first + size]
+        W = curvature.weights(x @ theta)
+        for c in range(C):
+            for e in range(c + 1):
+                H[:, c, :, e] += x.T @ (W[:, c, e, None] * x)
+    for c in range(C):
+        for e in range(c):
+            H[:, e, :, c] = H[:, c, :, e]  # each of these blocks is symmetric
+    whole = H.reshape(p * C, p * C)
+    np.fill_diagonal(whole, whole.diagonal() + alpha)
+    return whole

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pilu._checks import check_choice, complaint
+from pilu._checks import check_choice, check_real_or, complaint
 from pilu.accounting.gdp import mu_from_epsilon
 from pilu.accounting.langevin_renyi import NoisyChain
 from pilu.accounting.shifted import (
@@ -21,21 +21,10 @@ from pilu.accounting.shifted import (
     later_variance,
     representable_contraction,
 )
-from pilu.baselines.ball import (
-    check_radius,
-    describe_radius,
-    largest_gradients,
-    projected_walk,
-    radius_of,
-    radius_option,
-    visible_noise,
-)
+from pilu.baselines.ball import Ball, radius_option
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.certify.theorem import Theorem
-from pilu.chains.contraction import contraction_between
 from pilu.chains.schedule import Segment
-
-__all__ = ["UniformLangevin", "any_row_noise", "worst_row_noise"]
 
 _BLOCK = 2**22  # numbers of a block of rows and steps
 _UP = 1 + 1e-11  # for the rounding up of the (QP)'s blocks
@@ -62,7 +51,7 @@ class UniformLangevin(Method):
 
     def __post_init__(self) -> None:
         check_choice("accounting", self.accounting, ("gdp", "renyi", "lipschitz"))
-        check_radius(self.radius)
+        check_real_or("auto", "radius", self.radius)
 
     @property
     def name(self) -> str:
@@ -107,38 +96,29 @@ class UniformLangevin(Method):
     def _fit_renyi(self, task: Task) -> Learned:
         task.check_regularised(self.name)
         task.check_short_steps(self.name)
-        radius, objective = radius_of(self.radius, task), task.objective
-        eta, K = task.step_size, task.n_unlearn_steps
-        noise = self._chain(task, radius, 1).noise(task.epsilon, task.delta)
-        noise = visible_noise(task, noise, math.sqrt(2 * eta), radius)
-        start, learning = objective.zero(), Segment(task.n_steps, noise)
-        inside = projected_walk(start, objective, eta, learning, radius, task.gaussian(0))
+        ball, objective = Ball(task, self.radius), task.objective
+        T, K, eta = task.n_steps, task.n_unlearn_steps, task.step_size
+
+        def chain(n_rows: int) -> NoisyChain:
+            return NoisyChain(ball.largest_gradients(n_rows), task.alpha, eta, T, K)
+
+        noise = ball.visible(chain(1).noise(task.epsilon, task.delta), math.sqrt(2 * eta))
+        inside = ball.walk(np.zeros(task.shape), objective, Segment(T, noise), 0)
 
         def respond(rows: Rows) -> Answer:
-            retained, forgetting = objective.without(rows), Segment(K, noise)
-            left = projected_walk(inside, retained, eta, forgetting, radius, task.gaussian(1))
-            given = describe_radius(self.radius, radius)
+            left = ball.walk(inside, objective.without(rows), Segment(K, noise), 1)
             return Answer(
                 objective.theta(left),
-                self._chain(task, radius, len(rows)).epsilon(noise, task.delta),
+                chain(len(rows)).epsilon(noise, task.delta),
                 task.delta,
                 certified=True,
-                guarantee=f"against a run without the rows, {given}",
+                guarantee=f"against a run without the rows, {ball.describe()}",
                 rows_touched=objective.rows_read(rows, K),
                 noise=noise,
-                details=lambda: {"radius": radius},
+                details=lambda: {"radius": ball.radius},
             )
 
         return Learned(task, objective.theta(inside), respond)
-
-    def _chain(self, task: Task, radius: float, n_rows: int) -> NoisyChain:
-        return NoisyChain(
-            largest_gradients(task, radius, n_rows),
-            task.alpha,
-            task.step_size,
-            task.n_steps,
-            task.n_unlearn_steps,
-        )
 
 
 def worst_row_noise(task: Task, n_rows: int) -> float:
@@ -165,8 +145,8 @@ def any_row_noise(task: Task, n_rows: int) -> float:
             "Its gradients have no bound that holds everywhere.",
         )
     eta, T, K = task.step_size, task.n_steps, task.n_unlearn_steps
-    c = representable_contraction(K, contraction_between(task.alpha, task.largest, eta))
-    s = np.full(T, eta * n_rows * largest_gradients(task, math.inf, 1) * _UP)
+    c = representable_contraction(K, task.contraction)
+    s = np.full(T, eta * n_rows * Ball(task, math.inf).largest_gradients(1) * _UP)
     mu = float(mu_from_epsilon(task.epsilon, task.delta))
     variances = task.law.schedule.variances(eta)
     extra = blocks_from_sensitivities(s, variances, c).extra_for(mu / _UP)

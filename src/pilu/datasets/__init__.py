@@ -3,11 +3,18 @@
 `describe()` lists the data sets and `load(name)` loads one.
 """
 
-from pilu.datasets.catalogue import CATALOGUE, describe, load
+from pilu.datasets.catalogue import (
+    CATALOGUE,
+    CIFAR10_CLASSES,
+    describe,
+    load,
+    load_cifar10,
+    load_diabetes,
+    load_digits,
+    load_mnist,
+    load_vader,
+)
 from pilu.datasets.depth import load_motorcycle, load_nyu_depth, patch_targets
-from pilu.datasets.images import CIFAR10_CLASSES, load_cifar10, load_mnist
-from pilu.datasets.tabular import load_diabetes, load_digits
-from pilu.datasets.texts import load_vader
 from pilu.exceptions import DatasetUnavailable
 
 __all__ = [

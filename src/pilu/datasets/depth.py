@@ -13,8 +13,6 @@ from pilu._extras import need
 from pilu.datasets.fetch import user_file
 from pilu.exceptions import DatasetUnavailable
 
-__all__ = ["DepthImages", "Patches", "load_motorcycle", "load_nyu_depth", "patch_targets"]
-
 # Of the scene at a quarter of its size, as scikit-image documents it.
 _FOCAL_LENGTH, _OFFSET, _BASELINE = 994.978, 31.086, 0.193001  # pixels, pixels, metres
 _NYU_REMEDY = (

