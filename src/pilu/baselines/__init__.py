@@ -16,6 +16,7 @@ from pilu.baselines.interface import Answer, Learned, Method, Task
 from pilu.baselines.langevin import Langevin, Redraw, Retraining
 from pilu.baselines.leave_one_out import LeaveOneOut, ProjectiveResidual
 from pilu.baselines.newton import NewtonStep, residual_table
+from pilu.baselines.refit import Refit
 from pilu.baselines.uniform import UniformLangevin
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "NewtonStep",
     "ProjectiveResidual",
     "Redraw",
+    "Refit",
     "Retraining",
     "Task",
     "UniformLangevin",

@@ -18,6 +18,7 @@ from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, point_
 from pilu.baselines.langevin import Langevin, Redraw, Retraining
 from pilu.baselines.leave_one_out import LeaveOneOut, ProjectiveResidual
 from pilu.baselines.newton import NewtonStep
+from pilu.baselines.refit import Refit
 from pilu.baselines.uniform import UniformLangevin
 from pilu.chains.predictions import Predictions
 from pilu.data.targets import ClassTargets
@@ -32,6 +33,7 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 METHODS: dict[str, Method] = {
+    "refit": Refit(),
     "pilu-exact": Langevin("exact"),
     "pilu-theorem": Langevin("theorem"),
     "redraw": Redraw(),

@@ -66,6 +66,7 @@ def _hessian(objective: Objective, point: Point, precision: np.dtype[Any]) -> Op
     w, penalty = objective.weights.astype(precision), objective.penalty.astype(precision)
 
     def product(v: NDArray[Any]) -> NDArray[Any]:
+        objective.count(2)
         moved = rows @ v
         if loss.joint:
             moved = moved - (c * moved).sum(axis=1, keepdims=True)
@@ -101,6 +102,7 @@ def _block(objective: Objective, c: Array, penalty: Array) -> tuple[NDArray[Any]
     least = penalty[penalty > 0].min(initial=np.inf)
     active = np.flatnonzero(c * objective.row_norms[:, 0] ** 2 > (least if least < np.inf else 0.0))
     for kind, added in ((np.float32, 1e-6), (np.float64, 1e-12), (np.float64, 1e-3)):
+        objective.count(1)
         rows = objective.rows_in(np.dtype(kind))[active]
         H = _weighted_gram(rows, c[active].astype(kind))
         size = max(float(np.trace(H)), float(penalty.max()), float(np.finfo(np.float32).tiny))

@@ -61,6 +61,16 @@ class Objective:
     weights: Array  # n x 1 or n x K
     penalty: Array  # P x 1 or P x K
     free_intercept: bool  # whether the last column is that of an unpenalised intercept, all ones
+    _passes: list[int] = field(default_factory=list, repr=False)
+
+    @property
+    def n_passes(self) -> int:
+        """How often all rows were read: scores and gradients, Hessians, products with them."""
+        return sum(self._passes)
+
+    def count(self, passes: int) -> None:
+        """Keep count of what was read; it belongs to a run, never to a certificate."""
+        self._passes.append(passes)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -172,6 +182,7 @@ class Objective:
         Far from the minimiser a slope may overflow. The value is then infinite or not a number, and
         a line search turns back.
         """
+        self.count(4 if accurately else 2)
         with np.errstate(over="ignore", invalid="ignore"):
             return self._at(theta, accurately)
 
@@ -250,6 +261,7 @@ class Objective:
 
     def gram(self, curvatures: Array) -> Array:
         """Z' diag(c) Z, summed by blocks."""
+        self.count(1)
         total = np.zeros((self.shape[0], self.shape[0]))
         for i in range(0, len(curvatures), _ROWS_IN_GRAM):
             part = slice(i, i + _ROWS_IN_GRAM)
