@@ -21,13 +21,11 @@ from pilu._processes import blas_threads, map_in_order, pack
 from pilu.accounting.curves import CoarseCurve, Curve, PrivacyCurve, closeness
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, mu_of
-from pilu.certify.accountant import Calibration, Law, Progress, Target
+from pilu.certify.accountant import TOLERANCE, Calibration, Progress, Target, require
 from pilu.certify.certificate import Certificate
-from pilu.certify.checks import TOLERANCE, require
 from pilu.chains.comparison import Comparison, Enclosure
+from pilu.chains.law import Law
 from pilu.data.rows import Request
-
-__all__ = ["Exact", "curve_of"]
 
 Array = NDArray[np.float64]
 

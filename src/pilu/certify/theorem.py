@@ -18,15 +18,20 @@ from pilu.accounting.shifted import (
     later_variance,
     representable_contraction,
 )
-from pilu.certify.accountant import Calibration, Law, Progress, Target
+from pilu.certify.accountant import (
+    TOLERANCE,
+    Calibration,
+    Progress,
+    Target,
+    require,
+    require_close,
+)
 from pilu.certify.certificate import Certificate, sha256_of
-from pilu.certify.checks import TOLERANCE, require, require_close
 from pilu.chains.contraction import ROUNDING
+from pilu.chains.law import Law
 from pilu.chains.sensitivities import Sensitivities
 from pilu.data.rows import Request
 from pilu.exceptions import WrongInput
-
-__all__ = ["Theorem"]
 
 Array = NDArray[np.float64]
 

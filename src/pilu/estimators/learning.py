@@ -25,17 +25,6 @@ from pilu.estimators.fitted import Fitted
 from pilu.estimators.requests import RowBook
 from pilu.exceptions import WrongInput
 
-__all__ = [
-    "Parameters",
-    "check_batch_size",
-    "check_parameters",
-    "check_rows",
-    "learn",
-    "read_start",
-    "resolve_step_size",
-    "unchanged_on_error",
-]
-
 Array = NDArray[np.float64]
 
 

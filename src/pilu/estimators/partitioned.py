@@ -11,31 +11,31 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from pilu._extras import need
+from pilu.certify.issue import Terms
 from pilu.data.graphs import delayed
 from pilu.data.partitions import PartitionedRows, Partitions, Reading, is_dask, taken
 from pilu.data.rows import Request, RowSource, compare_digests, digests_of
 from pilu.data.targets import ClassTargets
 from pilu.data.values import index_of
-from pilu.estimators.quoting import Terms
 from pilu.estimators.requests import RowBook, index_as_ids
+from pilu.estimators.utility import Validation
 from pilu.exceptions import WrongInput
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectrum import check_room
 
-__all__ = [
-    "PartitionedProblem",
-    "attached_partitions",
-    "is_dask",
-    "lazy_quote",
-    "learned_partitions",
-    "partitioned_rows",
-]
-
 Array = NDArray[np.float64]
 Named = dict[str, Any]  # sample_ids and subjects
 
-
 _COUNTED_FIRST = 1024  # columns: from here on, products take longer than counting the rows first
+
+
+def refuse_dask(X: Any, y: Any) -> None:
+    """Refuse dask collections where every step reads the rows again."""
+    if is_dask(X) or is_dask(y):
+        raise WrongInput(
+            "X and y must be arrays or memory maps for losses other than ridge, got a dask "
+            "collection. Every step reads the rows again. Call .compute() on both."
+        )
 
 
 class PartitionedProblem(NamedTuple):
@@ -137,16 +137,15 @@ def attached_partitions(
     return attached
 
 
-def partitioned_rows(source: RowSource) -> PartitionedRows | None:
-    """The partitions that a source reads from, if any."""
-    return source.rows if isinstance(source.rows, PartitionedRows) else None
-
-
-def lazy_quote(rows: PartitionedRows, source: RowSource, terms: Terms) -> Any:
+def lazy_quote(
+    rows: PartitionedRows, source: RowSource, terms: Terms, validation: Validation | None
+) -> Any:
     """A lazy dask frame with noise, epsilon and delta of every remaining row.
 
     Its index is that of the fitted frame, or the row numbers. `unlearn` accepts both.
     """
+    if validation is not None:
+        raise WrongInput("validation must be None for a quote of all rows of a dask collection.")
     frames = need("dask.dataframe", for_="quotes of dask collections", extra="dask")
     pandas = need("pandas", for_="quotes of dask collections", extra="dask")
     # A single task that all partitions share, so that the law is sent to every worker once.

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from pilu._checks import check_steps, complaint
-from pilu.certify.accountant import Accountant, Law, Target
+from pilu.certify.accountant import Accountant, Target
+from pilu.certify.issue import set_target
+from pilu.chains.law import Law
 from pilu.chains.predictions import Prospect
 from pilu.data.rows import Request
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.utility import Appraiser, Validation
-
-__all__ = ["Option", "Plan", "make_plan", "read_steps"]
 
 Rows = NDArray[np.intp]
 
@@ -88,7 +88,7 @@ def make_plan(
     before, sign = appraiser.before, -1.0 if validation.is_classifier else 1.0
     if not any(p.variance_per_noise.any() for p in prospects):
         raise complaint("validation", "an X with a nonzero row", "zeros")
-    targets = [Target.of(law, _ENOUGH, delta, K) for K in steps]
+    targets = [set_target(law, _ENOUGH, delta, K) for K in steps]
     least = min(target.floor for target in targets)
     noises = [_largest_noise(p, validation, before, tolerated_loss, law, least) for p in prospects]
     if all(noise is None for noise in noises):

@@ -13,8 +13,6 @@ from pilu.data.names import hash_of
 from pilu.data.values import is_missing
 from pilu.exceptions import AlreadyForgotten, WrongInput
 
-__all__ = ["RowBook", "check_only_one", "index_as_ids", "live_rows"]
-
 Rows = NDArray[np.intp]
 Live = NDArray[np.bool_]
 

@@ -12,16 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from pilu._checks import check_choice, check_real, complaint
 from pilu.certify.accountant import Accountant
+from pilu.certify.issue import set_terms
 from pilu.chains.problem import Problem
-from pilu.data.partitions import Partitions
+from pilu.data.partitions import Partitions, is_dask
 from pilu.data.rows import RowSource
 from pilu.data.targets import NumericTargets
 from pilu.estimators.base import LangevinEstimator
 from pilu.estimators.learning import check_batch_size
 from pilu.estimators.outputs import LangevinClassifier, LangevinRegressor, read_classes
-from pilu.estimators.partitioned import attached_partitions, is_dask, learned_partitions
+from pilu.estimators.partitioned import attached_partitions, learned_partitions
 from pilu.estimators.planning import Plan, make_plan, read_steps
-from pilu.estimators.quoting import set_terms
 from pilu.estimators.requests import check_only_one, index_as_ids
 from pilu.estimators.utility import read_validation
 from pilu.minibatch.problem import MinibatchProblem
@@ -122,10 +122,10 @@ class RidgeEstimator(LangevinEstimator):
         check_is_fitted(self)
         loss = check_real("tolerated_loss", tolerated_loss, least=0.0)
         steps, fitted = read_steps(n_unlearn_steps), self.fitted_
-        terms = set_terms(fitted, accountant, 1.0, delta, steps[-1])
-        held_out = read_validation(self, validation)
-        if held_out is None:
+        terms = set_terms(fitted.chain, accountant, 1.0, delta, steps[-1])
+        if validation is None:
             raise complaint("validation", "a pair (X, y)", None, "A plan needs data to score.")
+        held_out = read_validation(self, validation)
         check_only_one(request=request, subject=subject, subjects=subjects)
         live, book = fitted.source.live, fitted.book
         rows = book.find(live, rows=request, subject=subject, subjects=subjects)

@@ -14,8 +14,6 @@ from pilu.data.rows import RowSource
 from pilu.estimators.base import LangevinEstimator
 from pilu.estimators.learning import check_batch_size
 from pilu.estimators.outputs import LangevinClassifier, LangevinRegressor
-from pilu.estimators.partitioned import is_dask
-from pilu.exceptions import WrongInput
 from pilu.losses.iterates import AuxiliaryRuns
 from pilu.losses.loss import Huber, Logistic, Loss, Softmax
 from pilu.losses.problem import SmoothProblem
@@ -88,23 +86,6 @@ class SmoothEstimator(LangevinEstimator):
         )
         super().check_parameters()
         check_integer("n_auxiliary_runs", self.n_auxiliary_runs, least=1)
-
-    def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
-        _refuse_dask(X, y)
-        validated: tuple[NDArray[Any], Array] = super()._validated(X, y)  # type: ignore[safe-super]
-        return validated
-
-    def _attached(self, X: Any, y: Any) -> RowSource:
-        _refuse_dask(X, y)
-        return super()._attached(X, y)
-
-
-def _refuse_dask(X: Any, y: Any) -> None:
-    if is_dask(X) or is_dask(y):
-        raise WrongInput(
-            "X and y must be arrays or memory maps for losses other than ridge, got a dask "
-            "collection. Every step reads the rows again. Call .compute() on both."
-        )
 
 
 class SmoothClassifier(SmoothEstimator, LangevinClassifier):

@@ -11,24 +11,13 @@ from sklearn.base import is_classifier
 
 from pilu._checks import complaint
 from pilu._processes import blas_threads
-from pilu.certify.accountant import Law
 from pilu.chains.chain import Chain
 from pilu.chains.entropy import SystemGaussian
+from pilu.chains.law import Law
 from pilu.chains.predictions import Predictions, Prospect, expected_accuracy, expected_rmse
 from pilu.chains.schedule import Segment
 from pilu.data.rows import Request
 from pilu.exceptions import WrongInput
-
-__all__ = [
-    "Appraiser",
-    "Utility",
-    "Validation",
-    "langevin_record",
-    "predict_utility",
-    "read_validation",
-    "redraw_record",
-    "timed",
-]
 
 Array = NDArray[np.float64]
 Result = TypeVar("Result")
@@ -132,17 +121,12 @@ class Validation:
         return expected_accuracy(predictions, labels)
 
 
-def read_validation(model: Any, pair: Any, name: str = "validation") -> Validation | None:
-    """Validation data of a fitted estimator, checked; None if there is none.
-
-    `name` is what errors call the pair.
-    """
-    if pair is None:
-        return None
+def read_validation(model: Any, pair: Any) -> Validation:
+    """Validation data of a fitted estimator, checked."""
     fitted = model.fitted_
     if not fitted.chain.law(corrected=True).is_gaussian:
         raise WrongInput(
-            f"{name} must be None for losses other than ridge: the score after a request has no "
+            "validation must be None for losses other than ridge: the score after a request has no "
             "closed form. Score a copy of the model before and after."
         )
     return Validation.of(
@@ -151,7 +135,6 @@ def read_validation(model: Any, pair: Any, name: str = "validation") -> Validati
         n_targets=fitted.chain.theta.shape[1],
         fit_intercept=fitted.source.fit_intercept,
         is_classifier=is_classifier(model),
-        name=name,
     )
 
 
@@ -176,23 +159,9 @@ class Appraiser:
         forecast = self._forecast.without(*request)
         return tuple(forecast.after(k) for k in steps), self.validation.score(forecast.redraw)
 
-    def record(
-        self, after: float, redraw: float, seconds: float, redraw_seconds: float
-    ) -> dict[str, Any]:
-        """The predicted utility of one request, as a certificate records it."""
-        return {
-            "metric": self.validation.metric,
-            "before": self.before,
-            "after": after,
-            "redraw": redraw,
-            "seconds": seconds,
-            "redraw_seconds": redraw_seconds,
-        }
-
 
 def predict_utility(
     validation: Validation,
-    law: Law,
     chain: Chain,
     groups: Sequence[NDArray[np.intp]],
     noise: Array,
@@ -200,6 +169,7 @@ def predict_utility(
     n_unlearn_steps: int,
 ) -> Utility:
     """The utility of quoted requests; `seconds` are the calibration times."""
+    law = chain.law()
     appraiser = Appraiser(validation, law, n_unlearn_steps)
     scores = np.empty((len(groups), 2))
     with blas_threads(law.blas_threads):
@@ -221,27 +191,24 @@ def predict_utility(
     )
 
 
-def langevin_record(
-    validation: Validation,
-    law: Law,
-    chain: Chain,
-    request: Request,
-    segment: Segment,
-    seconds: float,
+def utility_record(
+    validation: Validation, chain: Chain, request: Request, segment: Segment | None, seconds: float
 ) -> dict[str, Any]:
-    """The utility of a request that was just forgotten by `segment`, from the law before it."""
-    appraiser = Appraiser(validation, law, segment.steps)
-    scores = appraiser.scores(request, segment.noise, segment.steps)
-    return appraiser.record(*scores, seconds, _redraw_seconds(chain))
+    """The utility of a request that was just forgotten, as a certificate records it.
 
-
-def redraw_record(
-    validation: Validation, law: Law, request: Request, seconds: float
-) -> dict[str, Any]:
-    """The utility of a request that was just forgotten by a redraw, from the law before it."""
-    appraiser = Appraiser(validation, law, 1)
-    _, score = appraiser.scores(request, 0.0, 1)
-    return appraiser.record(score, score, seconds, seconds)
+    `chain` is the one before the request. Without a segment, the request was a redraw.
+    """
+    steps, noise = segment or Segment(1, 0.0)
+    appraiser = Appraiser(validation, chain.law(), steps)
+    after, redraw = appraiser.scores(request, noise, steps)
+    return {
+        "metric": validation.metric,
+        "before": appraiser.before,
+        "after": redraw if segment is None else after,
+        "redraw": redraw,
+        "seconds": seconds,
+        "redraw_seconds": seconds if segment is None else _redraw_seconds(chain),
+    }
 
 
 def timed(
