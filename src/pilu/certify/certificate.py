@@ -286,7 +286,9 @@ def library_versions() -> Mapping[str, str]:
 
 
 def _canonical(record: Any) -> str:
-    return json.dumps(_thawed(record), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(
+        record, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_thawed
+    )
 
 
 def _frozen(value: Any) -> Any:
@@ -297,10 +299,10 @@ def _frozen(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _thawed(value: Any) -> Any:
+def _thawed(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
-        return {k: _thawed(v) for k, v in value.items()}
-    return [_thawed(v) for v in value] if isinstance(value, list | tuple) else value
+        return dict(value)
+    raise TypeError(f"a certificate cannot hold a {type(value).__name__}")
 
 
 def _refuse_constant(name: str) -> None:

@@ -127,21 +127,19 @@ class Exact:
     def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies."""
         with blas_threads(law.blas_threads):
-            return self._spend(law.comparison(request), noise, target)
-
-    def _spend(self, comparison: Comparison, noise: float, target: Target) -> Calibration:
-        enclosure = comparison.enclosure(noise, target.n_unlearn_steps)
-        # The part of delta set aside for the error depends on the epsilon, which is not known yet.
-        for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
-            curve = self._curve(enclosure, comparison.n_outputs, target, reach)
-            epsilon = curve.epsilon(target.delta)
-            if epsilon <= reach:
-                break
-        if epsilon < reach:
-            tighter = self._curve(enclosure, comparison.n_outputs, target, epsilon)
-            if (less := tighter.epsilon(target.delta)) < epsilon:
-                curve, epsilon = tighter, less
-        return self._calibration(comparison, enclosure, curve, noise, epsilon, target)
+            comparison = law.comparison(request)
+            enclosure = comparison.enclosure(noise, target.n_unlearn_steps)
+            # The part of delta set aside for the error depends on the epsilon, not known yet.
+            for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
+                curve = self._curve(enclosure, comparison.n_outputs, target, reach)
+                epsilon = curve.epsilon(target.delta)
+                if epsilon <= reach:
+                    break
+            if epsilon < reach:
+                tighter = self._curve(enclosure, comparison.n_outputs, target, epsilon)
+                if (less := tighter.epsilon(target.delta)) < epsilon:
+                    curve, epsilon = tighter, less
+            return self._calibration(comparison, enclosure, curve, noise, epsilon, target)
 
     def _calibrate(self, comparison: Comparison, target: Target) -> Calibration:
         epsilon, delta, K, floor = target

@@ -19,7 +19,7 @@ from pilu.data.rows import Request, RowSource
 from pilu.data.targets import ClassTargets, NumericTargets
 from pilu.estimators.fitted import Fitted, FittedAttributes, forget, redraw, verify_issued
 from pilu.estimators.learning import (
-    check_parameters,
+    Parameters,
     check_rows,
     learn,
     read_start,
@@ -34,21 +34,13 @@ from pilu.estimators.utility import read_validation
 Array = NDArray[np.float64]
 
 
-class LangevinEstimator(FittedAttributes, BaseEstimator, ABC):  # type: ignore[misc]
+class LangevinEstimator(Parameters, FittedAttributes, BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of estimators that learn by Langevin dynamics.
 
     `LangevinRidge` documents the parameters. A subclass supplies the problem and the encoding of
     targets. The result of fitting and forgetting is one frozen object, `fitted_`, which each call
     replaces as a whole.
     """
-
-    alpha: float
-    n_steps: int
-    noise: float
-    step_size: float | str
-    batch_size: int | None
-    fit_intercept: bool
-    random_state: int | None
 
     learns_from_sums: ClassVar[bool] = False  # whether one pass over the rows suffices
 
@@ -74,10 +66,6 @@ class LangevinEstimator(FittedAttributes, BaseEstimator, ABC):  # type: ignore[m
     @abstractmethod
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         """X in its own dtype and y as float64, n x d; sets `targets_`."""
-
-    def check_parameters(self) -> None:
-        """Refuse parameters that are out of range."""
-        check_parameters(self)
 
     # Fitting
 

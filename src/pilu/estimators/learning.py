@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +28,7 @@ from pilu.exceptions import WrongInput
 Array = NDArray[np.float64]
 
 
-class Parameters(Protocol):
+class Parameters:
     """Parameters of every Langevin estimator, documented in `LangevinRidge`."""
 
     alpha: float
@@ -39,41 +39,28 @@ class Parameters(Protocol):
     fit_intercept: bool
     random_state: int | None
 
-
-def check_parameters(given: Parameters) -> None:
-    """Refuse parameters that no estimator accepts."""
-    check_real("alpha", given.alpha, least=0.0, most=LARGEST_SQUARE)
-    check_steps("n_steps", given.n_steps)
-    check_real(
-        "noise",
-        given.noise,
-        above=0.0,
-        remedy="Without learning noise the laws with and without a row are point masses, and no "
-        "later noise can hide which one the model came from.",
-    )
-    check_scale("noise", given.noise)
-    if not (isinstance(given.step_size, str) and given.step_size == "auto"):
+    def check_parameters(self) -> None:
+        """Refuse parameters that are out of range."""
+        check_real("alpha", self.alpha, least=0.0, most=LARGEST_SQUARE)
+        check_steps("n_steps", self.n_steps)
         check_real(
-            "step_size",
-            given.step_size,
-            least=1 / LARGEST_SQUARE,
-            remedy="Use step_size='auto' for 1/L.",
+            "noise",
+            self.noise,
+            above=0.0,
+            remedy="Without learning noise the laws with and without a row are point masses, and "
+            "no later noise can hide which one the model came from.",
         )
-    if given.batch_size is not None:
-        check_integer(
-            "batch_size",
-            given.batch_size,
-            least=1,
-            remedy="Use batch_size=None for all rows at every step.",
-        )
-    check_flag("fit_intercept", given.fit_intercept)
-    if given.random_state is not None:
-        check_integer(
-            "random_state",
-            given.random_state,
-            least=0,
-            remedy="Use None for private noise from the operating system.",
-        )
+        check_scale("noise", self.noise)
+        if not (isinstance(self.step_size, str) and self.step_size == "auto"):
+            remedy = "Use step_size='auto' for 1/L."
+            check_real("step_size", self.step_size, least=1 / LARGEST_SQUARE, remedy=remedy)
+        if self.batch_size is not None:
+            remedy = "Use batch_size=None for all rows at every step."
+            check_integer("batch_size", self.batch_size, least=1, remedy=remedy)
+        check_flag("fit_intercept", self.fit_intercept)
+        if self.random_state is not None:
+            remedy = "Use None for private noise from the operating system."
+            check_integer("random_state", self.random_state, least=0, remedy=remedy)
 
 
 def check_rows(X: NDArray[Any], Y: Array) -> None:

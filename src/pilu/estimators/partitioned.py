@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from joblib import parallel_config
@@ -38,21 +38,13 @@ def refuse_dask(X: Any, y: Any) -> None:
         )
 
 
-class PartitionedProblem(NamedTuple):
-    """The result of one pass over dask collections."""
-
-    problem: RidgeProblem
-    book: RowBook
-    class_counts: Array | None
-    ids_are_the_index: bool
-
-
 def learned_partitions(
     model: Any, partitions: Partitions, read_targets: Callable[[Partitions], None], named: Named
-) -> PartitionedProblem:
+) -> tuple[RidgeProblem, RowBook, Array | None, bool]:
     """The ridge problem of dask collections, from one pass over the partitions, in place.
 
-    `model` is a ridge estimator; `read_targets` sets its `targets_`.
+    `model` is a ridge estimator; `read_targets` sets its `targets_`. Also returns the book of rows,
+    the rows of each class, and whether the index of X names the rows.
     """
     if model.batch_size is not None or model.solver != "spectral":
         raise WrongInput(
@@ -85,7 +77,7 @@ def learned_partitions(
     counts = None
     if isinstance(model.targets_, ClassTargets):
         counts = model.targets_.counts(learned.notes.target_sums, n)
-    return PartitionedProblem(problem, RowBook.open(n, key, **named), counts, indexed)
+    return problem, RowBook.open(n, key, **named), counts, indexed
 
 
 def _wants_sums(partitions: Partitions, *, fit_intercept: bool) -> bool:

@@ -136,23 +136,18 @@ class RidgeEstimator(LangevinEstimator):
     def _fit(
         self, X: Any, y: Any, sample_ids: Any, subjects: Any, coef_init: ArrayLike | None
     ) -> None:
-        if is_dask(X) or is_dask(y):
-            self.check_parameters()
-            named = {"sample_ids": sample_ids, "subjects": subjects}
-            self._fit_partitions(X, y, named, coef_init)
+        if not (is_dask(X) or is_dask(y)):
+            index = index_as_ids(getattr(X, "index", None))
+            self._ids_are_the_index = sample_ids is None and index is not None
+            super()._fit(X, y, sample_ids, subjects, coef_init)
             return
-        index = index_as_ids(getattr(X, "index", None))
-        self._ids_are_the_index = sample_ids is None and index is not None
-        super()._fit(X, y, sample_ids, subjects, coef_init)
-
-    def _fit_partitions(
-        self, X: Any, y: Any, named: dict[str, Any], coef_init: ArrayLike | None
-    ) -> None:
+        self.check_parameters()
+        named = {"sample_ids": sample_ids, "subjects": subjects}
         lazy = {name: given for name, given in named.items() if is_dask(given)}
-        partitions = Partitions.of(X, y, **lazy)
-        learned = learned_partitions(self, partitions, self._read_targets, named)
-        self._ids_are_the_index = learned.ids_are_the_index
-        self._learn(learned.problem, learned.book, coef_init, learned.class_counts)
+        problem, book, counts, self._ids_are_the_index = learned_partitions(
+            self, Partitions.of(X, y, **lazy), self._read_targets, named
+        )
+        self._learn(problem, book, coef_init, counts)
 
     def _read_targets(self, partitions: Partitions) -> None:
         """Set `targets_` from the collection."""

@@ -106,7 +106,7 @@ class SmoothRegressor(SmoothEstimator, LangevinRegressor):
     """
 
 
-class LangevinLogistic(SmoothEstimator, LangevinClassifier):
+class LangevinLogistic(SmoothClassifier):
     """Logistic regression learned by noisy gradient steps, so that rows can be forgotten later.
 
     The objective is ``sum_j l(theta'x_j, y_j) + alpha/2 |theta|^2`` with the logistic loss for two
@@ -153,8 +153,6 @@ class LangevinLogistic(SmoothEstimator, LangevinClassifier):
     True
     """
 
-    signed: ClassVar[bool] = True
-
     def make_loss(self, n_outputs: int) -> Loss:
         """Logistic for one score, softmax for several."""
         return Logistic() if n_outputs == 1 else Softmax()
@@ -174,7 +172,7 @@ class LangevinLogistic(SmoothEstimator, LangevinClassifier):
         return np.column_stack([log_expit(-scores), log_expit(scores)])
 
 
-class LangevinHuber(SmoothEstimator, LangevinRegressor):
+class LangevinHuber(SmoothRegressor):
     """Huber regression learned by noisy gradient steps, so that rows can be forgotten later.
 
     The objective is ``sum_j h(x_j'theta - y_j) + alpha/2 |theta|^2``. h is r^2/2 up to a threshold

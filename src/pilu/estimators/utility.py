@@ -86,7 +86,8 @@ class Validation:
         `name` is what errors call the pair.
         """
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            given = f"{type(pair).__name__} of length {len(pair)}" if _has_length(pair) else pair
+            has_length = hasattr(pair, "__len__") and not isinstance(pair, str)
+            given = f"{type(pair).__name__} of length {len(pair)}" if has_length else pair
             raise complaint(name, "a pair (X, y)", given, "Pass validation=(X_val, y_val).")
         try:
             X, Y = read(*pair)
@@ -148,9 +149,8 @@ class Appraiser:
 
     def scores(self, request: Request, noise: float, n_unlearn_steps: int) -> tuple[float, float]:
         """Scores after the Langevin request with this noise, and after a redraw."""
-        forecast = self._forecast.without(*request)
-        after = self.validation.score(forecast.after(n_unlearn_steps).at(noise))
-        return after, self.validation.score(forecast.redraw)
+        (prospect,), redraw = self.prospects(request, (n_unlearn_steps,))
+        return self.validation.score(prospect.at(noise)), redraw
 
     def prospects(
         self, request: Request, steps: tuple[int, ...]
@@ -233,7 +233,3 @@ def _delete_and_discard(
 ) -> None:
     # Everything that `unlearn` does after the calibration, on objects that are discarded.
     chain.forgetting(chain.problem.without(rows, request.X, request.Y), segment, SystemGaussian())
-
-
-def _has_length(value: Any) -> bool:
-    return hasattr(value, "__len__") and not isinstance(value, str)
