@@ -22,8 +22,6 @@ from pilu.estimators.learning import (
     Parameters,
     check_rows,
     learn,
-    read_start,
-    resolve_step_size,
     unchanged_on_error,
 )
 from pilu.estimators.partitioned import lazy_quote, refuse_dask
@@ -116,19 +114,7 @@ class LangevinEstimator(Parameters, FittedAttributes, BaseEstimator, ABC):  # ty
         counts = None
         if isinstance(self.targets_, ClassTargets):
             counts = self.targets_.members(Y).sum(axis=0)
-        self._learn(problem, book, coef_init, counts)
-
-    def _learn(
-        self,
-        problem: Problem,
-        book: RowBook,
-        coef_init: ArrayLike | None,
-        class_counts: Array | None,
-    ) -> None:
-        p, width = problem.source.n_columns, problem.source.n_columns - bool(self.fit_intercept)
-        start = read_start(coef_init, width, p, problem.n_outputs)
-        step_size = resolve_step_size(self.step_size, problem.largest)
-        self.fitted_ = learn(self, problem, step_size, start, book, class_counts)
+        self.fitted_ = learn(self, problem, book, coef_init=coef_init, class_counts=counts)
 
     def adopt(
         self, fitted: Fitted, targets: NumericTargets | ClassTargets, n_features: int

@@ -105,31 +105,19 @@ def resolve_step_size(step_size: float | str, largest: float) -> float:
     return step
 
 
-def read_start(coef_init: ArrayLike | None, n_features: int, p: int, d: int) -> Array:
-    """The start of the chain, p x d; zeros by default."""
-    start = np.zeros((p, d))
-    if coef_init is None:
-        return start
-    given = np.atleast_2d(as_numbers("coef_init", coef_init))
-    if given.shape not in ((d, n_features), (d, p)) or not np.isfinite(given).all():
-        raise complaint(
-            "coef_init",
-            f"finite, of shape {(d, n_features)} or, with the intercept last, {(d, p)}",
-            given.shape,
-        )
-    start[: given.shape[1]] = given.T
-    return start
-
-
 def learn(
     given: Parameters,
     problem: Problem,
-    step_size: float,
-    start: Array,
     book: RowBook,
+    *,
+    coef_init: ArrayLike | None = None,
     class_counts: Array | None = None,
+    step_size: float | None = None,
 ) -> Fitted:
-    """Run Algorithm A on a problem."""
+    """Run Algorithm A on a problem; `step_size` replaces the one that is given."""
+    start = _read_start(coef_init, problem)
+    if step_size is None:
+        step_size = resolve_step_size(given.step_size, problem.largest)
     chain = Chain.learn(
         problem.for_steps(step_size),
         step_size=step_size,
@@ -140,6 +128,21 @@ def learn(
     if chain.problem.keeps_law:
         chain.law().prepare_after_learning()
     return Fitted(chain, book, class_counts=class_counts)
+
+
+def _read_start(coef_init: ArrayLike | None, problem: Problem) -> Array:
+    """The start of the chain, p x d; zeros by default."""
+    source, d = problem.source, problem.n_outputs
+    start = np.zeros((source.n_columns, d))
+    if coef_init is None:
+        return start
+    given = np.atleast_2d(as_numbers("coef_init", coef_init))
+    bare, whole = (d, source.n_features), (d, source.n_columns)
+    if given.shape not in (bare, whole) or not np.isfinite(given).all():
+        allowed = f"finite, of shape {bare} or, with the intercept last, {whole}"
+        raise complaint("coef_init", allowed, given.shape)
+    start[: given.shape[1]] = given.T
+    return start
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from pilu.data.partitions import Partitions, is_dask
 from pilu.data.rows import RowSource
 from pilu.data.targets import NumericTargets
 from pilu.estimators.base import LangevinEstimator
-from pilu.estimators.learning import check_batch_size
+from pilu.estimators.learning import check_batch_size, learn
 from pilu.estimators.outputs import LangevinClassifier, LangevinRegressor, read_classes
 from pilu.estimators.partitioned import attached_partitions, learned_partitions
 from pilu.estimators.planning import Plan, make_plan, read_steps
@@ -147,7 +147,7 @@ class RidgeEstimator(LangevinEstimator):
         problem, book, counts, self._ids_are_the_index = learned_partitions(
             self, Partitions.of(X, y, **lazy), self._read_targets, named
         )
-        self._learn(problem, book, coef_init, counts)
+        self.fitted_ = learn(self, problem, book, coef_init=coef_init, class_counts=counts)
 
     def _read_targets(self, partitions: Partitions) -> None:
         """Set `targets_` from the collection."""
