@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,6 @@ from pilu.data.rows import Request
 from pilu.exceptions import WrongInput
 
 Array = NDArray[np.float64]
-Result = TypeVar("Result")
-Arguments = ParamSpec("Arguments")
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,9 +176,11 @@ def predict_utility(
             scores[i] = appraiser.scores(request, float(noise[i]), n_unlearn_steps)
     if len(groups):
         request = Request.read(chain.problem.source, groups[0])
-        segment = Segment(n_unlearn_steps, float(noise[0]))
-        _, deletion = timed(_delete_and_discard, chain, groups[0], request, segment)
-        seconds = seconds + deletion
+        started = time.perf_counter()
+        # Everything that `unlearn` does after the calibration, on objects that are discarded.
+        problem = chain.problem.without(groups[0], request.X, request.Y)
+        chain.forgetting(problem, Segment(n_unlearn_steps, float(noise[0])), SystemGaussian())
+        seconds = seconds + (time.perf_counter() - started)
     return Utility(
         validation.metric,
         appraiser.before,
@@ -211,25 +211,10 @@ def utility_record(
     }
 
 
-def timed(
-    call: Callable[Arguments, Result], *args: Arguments.args, **options: Arguments.kwargs
-) -> tuple[Result, float]:
-    """The result of a call and the seconds that it took."""
-    started = time.perf_counter()
-    result = call(*args, **options)
-    return result, time.perf_counter() - started
-
-
 def _redraw_seconds(chain: Chain) -> float:
     """Time of a redraw, measured by some of its steps, which are discarded."""
     steps, noise = chain.schedule.segments[0]
     some, eigenbasis = chain.problem.timing_sample(steps)
-    _, seconds = timed(chain.forgetting, chain.problem, Segment(some, noise), SystemGaussian())
-    return eigenbasis + seconds * steps / some
-
-
-def _delete_and_discard(
-    chain: Chain, rows: NDArray[np.intp], request: Request, segment: Segment
-) -> None:
-    # Everything that `unlearn` does after the calibration, on objects that are discarded.
-    chain.forgetting(chain.problem.without(rows, request.X, request.Y), segment, SystemGaussian())
+    started = time.perf_counter()
+    chain.forgetting(chain.problem, Segment(some, noise), SystemGaussian())
+    return eigenbasis + (time.perf_counter() - started) * steps / some
