@@ -14,8 +14,7 @@ from threadpoolctl import threadpool_limits
 from experiments.linear.config import STUDIES, RowSet, Study
 from experiments.linear.data import Data, load
 from pilu import LangevinRidge, LangevinRidgeClassifier
-from pilu.certify.accountant import Target
-from pilu.certify.registry import resolve_accountant
+from pilu.certify.issue import resolve_accountant, set_target
 from pilu.chains.entropy import SeededGaussian
 from pilu.chains.predictions import Prospect
 from pilu.chains.schedule import Schedule, Segment
@@ -96,7 +95,7 @@ class Engine:
         self, law: RidgeLaw, row: int, accountant: str, epsilon: float, n_unlearn_steps: int
     ) -> float:
         """sigma_unlearn for one row."""
-        target = Target.of(law, epsilon, self.delta, n_unlearn_steps)
+        target = set_target(law, epsilon, self.delta, n_unlearn_steps)
         return resolve_accountant(accountant).calibrate(law, self.request(row), target).noise
 
     def prospects(

@@ -11,7 +11,7 @@ from conftest import with_ones
 from oracles.pairs import output_laws, whitened
 from pilu import Exact, LangevinRidge, Theorem
 from pilu.accounting import GaussianPair
-from pilu.certify.accountant import Target
+from pilu.certify.issue import set_target
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import Request
 from pilu.ridge import difference
@@ -146,7 +146,7 @@ def law_on(X, Y, segments):
 def test_requests_after_noiseless_ones_are_answered(row, rng):
     X, Y = rng.normal(size=(300, 136)), rng.normal(size=(300, 3))
     law = law_on(X, Y, [(6, 0.0115), (1, 0.276), (9, 287.0), (2, 0.0), (51, 0.0)])
-    request, target = Request(X[[row]], Y[[row]], np.array([row])), Target.of(law, 0.1, 1e-7, 23)
+    request, target = Request(X[[row]], Y[[row]], np.array([row])), set_target(law, 0.1, 1e-7, 23)
     answer = Exact().calibrate(law, request, target)
     assert answer.epsilon <= 0.1
     assert Exact().spend(law, request, answer.noise * 0.999, target).epsilon > 0.1

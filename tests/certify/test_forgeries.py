@@ -17,7 +17,7 @@ import pytest
 import pilu
 from pilu import Certificate, CertificateMismatch, LangevinLogistic, LangevinRidge
 from pilu.certify import certificate as certificate_module
-from pilu.certify import scope as scope_module
+from pilu.certify import promises as promises_module
 
 REQUEST = {"epsilon": 1.0, "delta": 1e-3, "n_unlearn_steps": 6}
 KINDS = ("exact", "theorem", "redraw", "later", "mini-batches", "logistic")
@@ -207,7 +207,7 @@ def test_rewording_a_sentence_alters_no_certificate(kind, monkeypatch):
     _, issued_now = issued(kind)
     before = issued_now.words
     monkeypatch.setattr(certificate_module, "limits_of", lambda record: ("Other words.",))
-    monkeypatch.setattr(scope_module, "_entropy", lambda private: ["Others too."])
+    monkeypatch.setattr(promises_module, "_entropy", lambda private: ["Others too."])
     assert issued_now.words != before
     for certificate in (issued_now, Certificate.from_json(path.read_text())):
         assert pilu.verify(certificate)["epsilon_recomputed"]

@@ -14,7 +14,7 @@ from oracles.minibatch import both_ways_delta, cyclic_laws, cyclic_pair, walk
 from oracles.predictions import rmse_of_law
 from pilu import LangevinRidge, LangevinRidgeClassifier
 from pilu.data.rows import RowSource
-from pilu.estimators import forgetting, learning
+from pilu.estimators import fitted, learning
 from pilu.exceptions import RowsChanged, RowsNotAttached
 
 OPTIONS = {"alpha": 0.3, "n_steps": 29, "noise": 0.2}
@@ -38,7 +38,7 @@ class Replayed:
 def test_learning_unlearning_and_redrawing_walk_through_the_batches(b, solver, small, monkeypatch):
     X, Y = small
     noise = Replayed(5)
-    for module in (learning, forgetting):
+    for module in (learning, fitted):
         monkeypatch.setattr(module, "gaussian_source", lambda seed, stream: noise)
     model = LangevinRidge(batch_size=b, solver=solver, **OPTIONS).fit(X, Y)
     rng, whole, eta = np.random.default_rng(5), with_ones(X), model.step_size_

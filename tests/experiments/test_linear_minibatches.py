@@ -169,7 +169,7 @@ def test_noise_of_the_theorem_by_brute_force(depth, problem):
 def test_a_noise_below_the_floor_is_raised_to_it(depth, monkeypatch):
     law = fitted(depth, 50, 6).fitted_.law
     before = minibatches.calibrated(depth, law, depth.rows()[:1])
-    monkeypatch.setattr(Target, "of", lambda law, *asked: Target(*asked, 0.3))
+    monkeypatch.setattr(minibatches, "set_target", lambda law, *asked: Target(*asked, 0.3))
     after = minibatches.calibrated(depth, law, depth.rows()[:1])
     for place, noise in before.items():
         assert after[place] == pytest.approx(max(noise, 0.3) if noise > 0 else 0.0)

@@ -14,8 +14,9 @@ from losses.plain import CASES, FORMS, THRESHOLD, model_for, problem_for
 from oracles.high_precision import delta_from_mu_mp, epsilon_from_mu_mp, mu_from_epsilon_mp
 from oracles.qp import closed_form_mu, minmax_mu, solve_qp
 from pilu import Certificate, CertificateMismatch, LangevinHuber, LangevinLogistic
+from pilu.certify import issue
 from pilu.certify.accountant import Target
-from pilu.certify.scope import scope_of_redraw
+from pilu.certify.certificate import scope_of
 from pilu.data.rows import Request
 from pilu.exceptions import AlreadyForgotten, RowsChanged, RowsNotAttached
 from pilu.losses.sensitivities import SmoothSensitivities
@@ -228,7 +229,7 @@ def test_langevin_steps_are_not_taken_for_a_redraw():
         certificate, method="redraw", accountant={"name": "redraw"}, epsilon=0.0, delta=0.0,
         epsilon_target=0.0, noise=0.0, n_unlearn_steps=0, mu=0.0, total_epsilon=0.0,
         total_delta=0.0, checks={}, numerical_error={}, evidence=None,
-        scope=scope_of_redraw(private=certificate.scope["private"]),
+        scope=scope_of("redraw", private=certificate.scope["private"]),
     )  # fmt: skip
     for schedule in (forged.schedule, forged.schedule[:1]):
         with pytest.raises(CertificateMismatch):
@@ -245,7 +246,7 @@ def test_rows_at_the_floor_are_quoted_alike_alone_and_together(name, monkeypatch
     model = fitted(name)
     before = model.quote(**REQUEST)
     floor = float(np.median(before.noise))  # as if so much were lost in rounding
-    monkeypatch.setattr(Target, "of", lambda law, *asked: Target(*asked, floor))
+    monkeypatch.setattr(issue, "set_target", lambda law, *asked: Target(*asked, floor))
     every, alone = model.quote(**REQUEST), model.quote([[i] for i in range(24)], **REQUEST)
     raised = (before.noise > 0) & (before.noise < floor)
     assert raised.sum() > 5

@@ -15,7 +15,7 @@ from oracles.minibatch import (
     walk,
 )
 from pilu import Exact, LangevinRidge, Theorem
-from pilu.certify.accountant import Target
+from pilu.certify.issue import set_target
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import Request, RowSource
 from pilu.minibatch.difference import compare_minibatches
@@ -135,7 +135,7 @@ def test_one_batch_is_the_full_batch(accountant, rows, diabetes):
     chain = model.fitted_.chain
     problem = MinibatchProblem(chain.problem.source, 0.1, len(X), 1, chain.problem.spectrum.largest)
     law = MinibatchLaw(problem, chain.step_size, chain.schedule, chain.start)
-    request, target = Request.read(problem.source, np.array(rows)), Target.of(law, 1.0, 1e-3, 12)
+    request, target = Request.read(problem.source, np.array(rows)), set_target(law, 1.0, 1e-3, 12)
     full = accountant.calibrate(model.fitted_.law, request, target)
     cyclic = accountant.calibrate(law, request, target)
     # Both charge what rounding may have done, each in its own way.
@@ -214,7 +214,7 @@ def assert_never_flattered(X, Y, b, rows, gone, segments, noises, K, *, enclosed
     request, answered = Request.read(problem.source, np.array(rows)), 0
     for noise in noises:
         try:
-            epsilon = Exact().spend(law, request, noise, Target.of(law, 0.1, 1e-6, K)).epsilon
+            epsilon = Exact().spend(law, request, noise, set_target(law, 0.1, 1e-6, K)).epsilon
         except ArithmeticError:  # too little to tell the laws from rounding
             continue
         answered += 1

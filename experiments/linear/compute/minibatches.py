@@ -14,9 +14,8 @@ from experiments.linear.command import compute_script
 from experiments.linear.engine import Engine, summary
 from pilu import LangevinRidge
 from pilu.baselines.objective import descended
-from pilu.certify.accountant import Target
 from pilu.certify.exact import Exact
-from pilu.certify.registry import resolve_accountant
+from pilu.certify.issue import resolve_accountant, set_target
 from pilu.minibatch.iterates import mean_after
 from pilu.minibatch.law import MinibatchLaw
 
@@ -98,7 +97,7 @@ def calibrated(
     """sigma_unlearn by row, accountant and epsilon."""
     study, noises = engine.study, {}
     K = study.n_unlearn_steps
-    targets = [Target.of(law, epsilon, engine.delta, K) for epsilon in study.epsilons]
+    targets = [set_target(law, epsilon, engine.delta, K) for epsilon in study.epsilons]
     for name in study.batch_accountants:
         accountant = resolve_accountant(name)
         accountant.prepare(law, np.array(rows))

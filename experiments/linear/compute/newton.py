@@ -13,8 +13,7 @@ from experiments.linear.command import compute_script
 from experiments.linear.engine import ACCOUNTANTS, Engine
 from pilu.baselines.interface import Task
 from pilu.baselines.newton import certified_epsilon
-from pilu.certify.accountant import Target
-from pilu.certify.registry import resolve_accountant
+from pilu.certify.issue import resolve_accountant, set_target
 from pilu.ridge.spectral import decay
 
 
@@ -29,7 +28,7 @@ def compute(engine: Engine) -> dict[str, pd.DataFrame]:
                     law,
                     engine.request(row),
                     study.newton_noise,
-                    Target.of(law, 1.0, engine.delta, 1),
+                    set_target(law, 1.0, engine.delta, 1),
                 )
                 lines.append(
                     {"method": name, "row": row, "learning_steps": T, "epsilon": spent.epsilon}

@@ -23,7 +23,7 @@ from pilu.baselines.uniform import UniformLangevin
 from pilu.chains.predictions import Predictions
 from pilu.data.targets import ClassTargets
 from pilu.estimators.base import LangevinEstimator
-from pilu.estimators.quoting import is_many
+from pilu.estimators.quote import is_many
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.utility import Validation
 from pilu.exceptions import PiluError, WrongInput

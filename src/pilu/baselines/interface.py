@@ -18,6 +18,7 @@ from sklearn.base import clone
 from pilu._checks import complaint
 from pilu.baselines.objective import ClosedForms, Objective, QuadraticObjective, RowObjective
 from pilu.certify.accountant import Target
+from pilu.certify.issue import set_target, set_terms
 from pilu.chains.contraction import contraction_between
 from pilu.chains.entropy import GaussianSource, gaussian_source
 from pilu.chains.law import Law, RequestForecast
@@ -27,7 +28,6 @@ from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import Request
 from pilu.data.targets import ClassTargets
 from pilu.estimators.base import LangevinEstimator
-from pilu.estimators.quoting import set_terms
 from pilu.estimators.requests import live_rows
 from pilu.exceptions import BeyondPrecision, WrongInput
 from pilu.losses.loss import Loss, Squared
@@ -88,7 +88,7 @@ class Task:
             )
         fitted = clone(model).fit(X, y)
         state = fitted.fitted_
-        target = set_terms(state, "auto", epsilon, delta, n_unlearn_steps).target
+        target = set_terms(state.chain, "auto", epsilon, delta, n_unlearn_steps).target
         everything = Request.read(state.source, np.arange(state.source.n_rows))
         return cls(
             model=fitted,
@@ -157,7 +157,7 @@ class Task:
     @cached_property
     def target(self) -> Target:
         """The target as accountants take it, with the least noise that rounding does not hide."""
-        return Target.of(self.law, self.epsilon, self.delta, self.n_unlearn_steps)
+        return set_target(self.law, self.epsilon, self.delta, self.n_unlearn_steps)
 
     @property
     def largest(self) -> float:

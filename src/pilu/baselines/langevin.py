@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.certify.accountant import Accountant
-from pilu.certify.registry import default_options, resolve_accountant
+from pilu.certify.issue import resolve_accountant
+from pilu.certify.verify import ACCOUNTANTS
 
 Array = NDArray[np.float64]
 
@@ -33,7 +34,8 @@ class Langevin(Method):
     def name(self) -> str:
         """pilu, with its accountant and the accountant's options."""
         given = resolve_accountant(self.accountant).describe()
-        usual = {"name": given["name"]} | default_options(given["name"])
+        known = ACCOUNTANTS.get(given["name"])
+        usual = {"name": given["name"]} if known is None else known.describe()
         options = (f"{key} = {value}" for key, value in given.items() if value != usual.get(key))
         return titled("pilu", given["name"], *options)
 

@@ -1,4 +1,4 @@
-"""The interface of an accountant.
+"""The interface of an accountant, and the checks of numbers that all of them make.
 
 An accountant sees a law and the rows of a request, never the realised parameters. It returns a
 `Calibration`: the noise, the epsilon that it certifies, and the evidence to recompute it.
@@ -16,13 +16,13 @@ from pilu.accounting.curves import Curve
 from pilu.certify.certificate import Certificate
 from pilu.chains.law import Law
 from pilu.data.rows import Request
-
-__all__ = ["Accountant", "Calibration", "Law", "Progress", "Target"]
+from pilu.exceptions import CertificateMismatch
 
 Array = NDArray[np.float64]
 Progress = Callable[[int], object]  # called with the number of requests done since the last call
 
 VISIBLE_ULPS = 2.0**12  # rounding units of the parameters that one step's noise must span
+TOLERANCE = 1e-9  # relative, of recomputed numbers: rounding differs between machines
 
 
 class Target(NamedTuple):
@@ -36,18 +36,6 @@ class Target(NamedTuple):
     delta: float
     n_unlearn_steps: int
     floor: float
-
-    @classmethod
-    def of(cls, law: Law, epsilon: float, delta: float, n_unlearn_steps: int) -> "Target":
-        """The target for requests under a law.
-
-        The floor depends on the law, not on realised parameters, and is the same for all rows. It
-        is rounded up to a power of two, because only its order of magnitude matters.
-        """
-        size = law.largest_size(n_unlearn_steps)
-        exact = VISIBLE_ULPS * 2.0**-52 * size / math.sqrt(2 * law.step_size)
-        floor = 2.0 ** math.ceil(math.log2(exact)) if exact > 0 else 0.0
-        return cls(epsilon, delta, n_unlearn_steps, floor)
 
     def raised(self, noise: float) -> float:
         """Zero noise stays zero; any other noise is at least the floor."""
@@ -121,3 +109,18 @@ class Accountant(Protocol):
     def recompute(certificate: Certificate) -> tuple[float, Curve]:
         """Epsilon and the privacy curve of a certificate, from its evidence alone."""
         ...
+
+
+def require(condition: bool, failure: str) -> None:
+    """Raise unless the condition holds; `failure` says what is wrong."""
+    if not condition:
+        raise CertificateMismatch(f"{failure}. The certificate was altered or is damaged.")
+
+
+def require_close(name: str, stated: float, recomputed: float, absolute: float = 0.0) -> None:
+    """Raise if two numbers differ by more than rounding, in either direction."""
+    require(
+        math.isfinite(recomputed)
+        and math.isclose(stated, recomputed, rel_tol=TOLERANCE, abs_tol=absolute),
+        f"{name} is stated as {stated!r} and recomputed as {recomputed!r}",
+    )

@@ -15,28 +15,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.certify.scope import REFERENCES, limits_of, promises_of
+from pilu.certify.promises import REFERENCES, limits_of, promises_of
 from pilu.exceptions import CertificateMismatch
 
-__all__ = [
-    "SCHEMA",
-    "UNBOUND_SCHEMA",
-    "Certificate",
-    "hash_of_parameters",
-    "library_versions",
-    "names_parameters",
-    "sha256_of",
-    "strict_json",
-]
-
 SCHEMA = "pilu.certificate/2"
-UNBOUND_SCHEMA = (
-    "pilu.certificate/1"  # the first format, still read: its evidence is not bound to its fields
-)
+# The first format, still read: its evidence is not bound to its fields.
+UNBOUND_SCHEMA = "pilu.certificate/1"
 
 _DEEPEST = 32  # nesting levels of a certificate or a receipt
 
 _UTILITY_NUMBERS = ("before", "after", "redraw", "seconds", "redraw_seconds")
+
+_NOT_COVERED = (
+    # The analysis treats these as constants, although the row was present when they were set.
+    "covers_step_size_and_regularisation",
+    "covers_preprocessing_fitted_with_the_row",
+    "covers_choices_made_after_seeing_parameters",
+    # Other sources of information about the row.
+    "covers_earlier_releases_and_copies",
+    "covers_published_noise_levels_and_quotes",
+    "covers_requests_that_depend_on_a_release",
+    "covers_floating_point",
+    # A classifier may keep the name of a class without any remaining row.
+    "covers_class_names",
+)
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,44 @@ def _fields_of(certificate: Certificate) -> dict[str, Any]:
     return {f.name: getattr(certificate, f.name) for f in fields(certificate)}
 
 
+def scope_of(
+    method: str,
+    *,
+    private: bool,
+    conditional: bool = False,
+    epsilon: float = 0.0,
+    delta: float = 0.0,
+    slack: float = 0.0,
+    both_directions: bool = True,
+) -> dict[str, Any]:
+    """What a certificate covers, as named booleans and numbers (docs/guarantee.md).
+
+    By default as for a redraw. A refit has a delta, Langevin unlearning all of the numbers.
+    """
+    reverse_delta: float | None = None
+    if both_directions:
+        reverse_delta = delta
+    elif slack > 0:  # the sensitivity bounds hold along the run with the rows (Theorem 1)
+        reverse_delta = min(delta - slack + math.exp(min(epsilon, 700.0)) * slack, 1.0)
+    scope = {
+        "private": private,
+        "self_referenced": method != "refit",
+        "equal_to_retraining": method == "redraw",
+        "conditional_on_earlier_requests": conditional,
+        # The total after several requests is stated in the direction of Definition 1 only.
+        "reverse_delta": None if conditional else reverse_delta,
+        **dict.fromkeys(_NOT_COVERED, False),
+    }
+    if method == "refit":  # everything is fitted again, and compared with that
+        scope |= {
+            "compared_with_retraining": True,
+            "covers_step_size_and_regularisation": True,
+            "covers_preprocessing_fitted_with_the_row": True,
+            "covers_class_names": True,
+        }
+    return scope
+
+
 def strict_json(text: str) -> Any:
     """Parse JSON; raise `ValueError` for duplicate names, NaN, infinity or deep nesting."""
     try:
@@ -246,7 +286,9 @@ def library_versions() -> Mapping[str, str]:
 
 
 def _canonical(record: Any) -> str:
-    return json.dumps(_thawed(record), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(
+        record, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_thawed
+    )
 
 
 def _frozen(value: Any) -> Any:
@@ -257,10 +299,10 @@ def _frozen(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _thawed(value: Any) -> Any:
+def _thawed(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
-        return {k: _thawed(v) for k, v in value.items()}
-    return [_thawed(v) for v in value] if isinstance(value, list | tuple) else value
+        return dict(value)
+    raise TypeError(f"a certificate cannot hold a {type(value).__name__}")
 
 
 def _refuse_constant(name: str) -> None:

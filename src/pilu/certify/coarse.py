@@ -11,13 +11,12 @@ from typing import Any
 from pilu._digits import decade_up, up_to_grid
 from pilu.accounting.curves import CoarseCurve, GaussianCurve
 from pilu.accounting.noise_search import mu_of
-from pilu.certify.accountant import Calibration, Law, Target
+from pilu.certify.accountant import Calibration, Target
 from pilu.certify.exact import Exact
 from pilu.certify.theorem import Theorem
 from pilu.chains.comparison import Comparison
+from pilu.chains.law import Law
 from pilu.data.rows import Request
-
-__all__ = ["CoarseExact", "CoarseTheorem", "coarse_accountant"]
 
 _PER_OCTAVE = 8  # up to 9 % more noise
 _TRIES = 64

@@ -21,13 +21,11 @@ from pilu._processes import blas_threads, map_in_order, pack
 from pilu.accounting.curves import CoarseCurve, Curve, PrivacyCurve, closeness
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, mu_of
-from pilu.certify.accountant import Calibration, Law, Progress, Target
+from pilu.certify.accountant import TOLERANCE, Calibration, Progress, Target, require
 from pilu.certify.certificate import Certificate
-from pilu.certify.checks import TOLERANCE, require
 from pilu.chains.comparison import Comparison, Enclosure
+from pilu.chains.law import Law
 from pilu.data.rows import Request
-
-__all__ = ["Exact", "curve_of"]
 
 Array = NDArray[np.float64]
 
@@ -129,21 +127,19 @@ class Exact:
     def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies."""
         with blas_threads(law.blas_threads):
-            return self._spend(law.comparison(request), noise, target)
-
-    def _spend(self, comparison: Comparison, noise: float, target: Target) -> Calibration:
-        enclosure = comparison.enclosure(noise, target.n_unlearn_steps)
-        # The part of delta set aside for the error depends on the epsilon, which is not known yet.
-        for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
-            curve = self._curve(enclosure, comparison.n_outputs, target, reach)
-            epsilon = curve.epsilon(target.delta)
-            if epsilon <= reach:
-                break
-        if epsilon < reach:
-            tighter = self._curve(enclosure, comparison.n_outputs, target, epsilon)
-            if (less := tighter.epsilon(target.delta)) < epsilon:
-                curve, epsilon = tighter, less
-        return self._calibration(comparison, enclosure, curve, noise, epsilon, target)
+            comparison = law.comparison(request)
+            enclosure = comparison.enclosure(noise, target.n_unlearn_steps)
+            # The part of delta set aside for the error depends on the epsilon, not known yet.
+            for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
+                curve = self._curve(enclosure, comparison.n_outputs, target, reach)
+                epsilon = curve.epsilon(target.delta)
+                if epsilon <= reach:
+                    break
+            if epsilon < reach:
+                tighter = self._curve(enclosure, comparison.n_outputs, target, epsilon)
+                if (less := tighter.epsilon(target.delta)) < epsilon:
+                    curve, epsilon = tighter, less
+            return self._calibration(comparison, enclosure, curve, noise, epsilon, target)
 
     def _calibrate(self, comparison: Comparison, target: Target) -> Calibration:
         epsilon, delta, K, floor = target

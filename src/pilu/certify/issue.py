@@ -1,76 +1,139 @@
-"""Issue certificates: one function per method of forgetting."""
+"""Issue certificates: the terms of a request, its noise, and one function per way of forgetting."""
 
+import math
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._checks import check_probability, check_real, check_steps, complaint
 from pilu._digits import two_digits_up
 from pilu.accounting.composition import Spent
-from pilu.certify.accountant import Accountant, Calibration, Law, Target
-from pilu.certify.certificate import SCHEMA, Certificate, hash_of_parameters, library_versions
-from pilu.certify.scope import scope_of_langevin, scope_of_redraw, scope_of_refit
-from pilu.certify.verify import verify
+from pilu.certify.accountant import VISIBLE_ULPS, Accountant, Calibration, Target
+from pilu.certify.certificate import (
+    SCHEMA,
+    Certificate,
+    hash_of_parameters,
+    library_versions,
+    scope_of,
+)
+from pilu.certify.verify import ACCOUNTANTS, verify
 from pilu.chains.chain import Chain
+from pilu.chains.law import Law
 from pilu.data.rows import Request
 from pilu.exceptions import BeyondPrecision, CertificateMismatch
 
-__all__ = ["calibrate", "certify_langevin", "certify_redraw", "certify_refit"]
-
+_LEAST_EPSILON, _LARGEST_EPSILON = 1e-9, 1e4
+_LEAST_DELTA = 1e-300
 _USUAL_EPSILON, _USUAL_DELTA = (1e-3, 30.0), (1e-30, 0.1)
 
 
-def calibrate(accountant: Accountant, law: Law, request: Request, target: Target) -> Calibration:
-    """The accountant's answer, refused before the first step if it misses the target."""
-    answer = accountant.calibrate(law, request, target)
-    if 0.0 < answer.noise < target.floor:
-        raise ArithmeticError("the accountant's noise is below the floor; please report this.")
-    if not answer.epsilon <= target.epsilon:
-        reason = f"the calibrated noise reaches only {answer.epsilon:g}."
-        raise _out_of_reach(target.epsilon, target.delta, reason)
-    return answer
+class Terms(NamedTuple):
+    """The accountant, law and target of requests."""
+
+    accountant: Accountant
+    law: Law
+    target: Target
+
+    def calibrate(self, request: Request) -> Calibration:
+        """The accountant's answer, refused before the first step if it misses the target."""
+        target, answer = self.target, self.accountant.calibrate(self.law, request, self.target)
+        if 0.0 < answer.noise < target.floor:
+            raise ArithmeticError("the accountant's noise is below the floor; please report this.")
+        if not answer.epsilon <= target.epsilon:
+            reason = f"the calibrated noise reaches only {answer.epsilon:g}."
+            raise _out_of_reach(target.epsilon, target.delta, reason)
+        return answer
+
+
+def set_terms(
+    chain: Chain,
+    accountant: str | Accountant,
+    epsilon: float,
+    delta: float | None,
+    n_unlearn_steps: int,
+) -> Terms:
+    """The accountant, the law in the form that it accepts, and the target, all checked.
+
+    The accountant is a name or an object; "auto" is the exact one if the iterates are Gaussian,
+    otherwise the theorem. Delta is by default 1/n for n rows at fit.
+    """
+    value = check_real("epsilon", epsilon, above=0.0, most=_LARGEST_EPSILON)
+    K = check_steps("n_unlearn_steps", n_unlearn_steps)
+    if value < _LEAST_EPSILON:
+        raise complaint("epsilon", f"at least {_LEAST_EPSILON:g}", epsilon)
+    if delta is None:
+        delta = 1.0 / len(chain.problem.source.live)
+    elif check_probability("delta", delta) < _LEAST_DELTA:
+        raise complaint("delta", f"at least {_LEAST_DELTA:g}", delta)
+    law = chain.law(corrected=True)
+    if isinstance(accountant, str) and accountant == "auto":
+        accountant = "exact" if law.is_gaussian else "theorem"
+    chosen = resolve_accountant(accountant)
+    if not getattr(chosen, "takes_corrections", False):
+        law = chain.law()
+    return Terms(chosen, law, set_target(law, value, float(delta), K))
+
+
+def set_target(law: Law, epsilon: float, delta: float, n_unlearn_steps: int) -> Target:
+    """The target for requests under a law.
+
+    Its floor depends on the law, not on realised parameters, and is the same for all rows. It is
+    rounded up to a power of two, because only its order of magnitude matters.
+    """
+    size = law.largest_size(n_unlearn_steps)
+    exact = VISIBLE_ULPS * 2.0**-52 * size / math.sqrt(2 * law.step_size)
+    floor = 2.0 ** math.ceil(math.log2(exact)) if exact > 0 else 0.0
+    return Target(epsilon, delta, n_unlearn_steps, floor)
+
+
+def resolve_accountant(accountant: str | Accountant) -> Accountant:
+    """An accountant given by name or as an object."""
+    if isinstance(accountant, str) and accountant in ACCOUNTANTS:
+        return ACCOUNTANTS[accountant]
+    if not isinstance(accountant, str | type) and hasattr(accountant, "calibrate"):
+        return accountant
+    names = ", ".join(map(repr, ACCOUNTANTS))
+    raise complaint("accountant", f"one of {names} or an accountant object", accountant)
 
 
 def certify_langevin(
     chain: Chain,
     rows: NDArray[np.intp],
-    accountant: Accountant,
+    terms: Terms,
     calibration: Calibration,
-    target: Target,
     prior: Spent,
     conditional_on: Sequence[str],
     statistics_error: float,
     batch_facts: Mapping[str, bool],
-    utility: Mapping[str, Any] | None = None,
+    utility: Mapping[str, Any] | None,
 ) -> tuple[Certificate, Spent]:
     """The certificate for a chain that has just forgotten `rows`, and the new total."""
-    c = calibration
-    total, before = prior.after(epsilon=c.epsilon, delta=c.delta, curve=c.curve), prior.record()
-    K = target.n_unlearn_steps
-    certificate = Certificate(
-        schema=SCHEMA,
-        method="langevin",
-        accountant={**accountant.describe(), **c.terms},
+    c, target = calibration, terms.target
+    total = prior.after(epsilon=c.epsilon, delta=c.delta, curve=c.curve)
+    certificate = _issued(
+        "langevin",
+        rows,
+        {**c.evidence, "prior": prior.record()},
+        private=chain.private,
+        accountant={**terms.accountant.describe(), **c.terms},
         epsilon=c.epsilon,
         epsilon_target=target.epsilon,
         delta=c.delta,
         noise=c.noise,
-        n_unlearn_steps=K,
-        schedule=_plain_schedule(chain),
-        batch_size=chain.problem.minibatch_size,
-        rows=tuple(int(r) for r in rows),
+        n_unlearn_steps=target.n_unlearn_steps,
         total_epsilon=total.epsilon,
         total_delta=total.delta,
         conditional_on=tuple(conditional_on),
-        parameters_sha256=_hash_of_parameters(chain),
         mu=c.mu,
         numerical_error={
             **c.numerical_error,
             "statistics_relative": two_digits_up(statistics_error),
         },
-        scope=scope_of_langevin(
+        scope=scope_of(
+            "langevin",
             private=chain.private,
             conditional=bool(conditional_on),
             epsilon=c.epsilon,
@@ -79,47 +142,38 @@ def certify_langevin(
             both_directions=c.both_directions,
         ),
         checks={**c.checks, **batch_facts},
-        evidence=None,
-        evidence_sha256="",
-        versions=dict(library_versions()),
         utility=utility,
+        **_about_chain(chain),
     )
-    evidence = {**c.evidence, "prior": before, **_nonce(chain.private)}
-    certificate = certificate.resting_on(evidence)
     _check_unusual(certificate)
     return certificate, total
 
 
 def certify_redraw(
-    chain: Chain, rows: NDArray[np.intp], utility: Mapping[str, Any] | None = None
+    chain: Chain, rows: NDArray[np.intp], utility: Mapping[str, Any] | None
 ) -> Certificate:
     """The certificate for a chain that was just redrawn without `rows`."""
-    certificate = Certificate(
-        schema=SCHEMA,
-        method="redraw",
+    return _issued(
+        "redraw",
+        rows,
+        {},
+        private=chain.private,
         accountant={"name": "redraw"},
         epsilon=0.0,
         epsilon_target=0.0,
         delta=0.0,
         noise=0.0,
         n_unlearn_steps=0,
-        schedule=_plain_schedule(chain),
-        batch_size=chain.problem.minibatch_size,
-        rows=tuple(int(r) for r in rows),
         total_epsilon=0.0,
         total_delta=0.0,
         conditional_on=(),
-        parameters_sha256=_hash_of_parameters(chain),
         mu=0.0,
         numerical_error={"statistics_relative": two_digits_up(chain.problem.statistics_error)},
-        scope=scope_of_redraw(private=chain.private),
+        scope=scope_of("redraw", private=chain.private),
         checks={},
-        evidence=None,
-        evidence_sha256="",
-        versions=dict(library_versions()),
         utility=utility,
+        **_about_chain(chain),
     )
-    return certificate.resting_on(_nonce(chain.private))
 
 
 def certify_refit(
@@ -134,9 +188,11 @@ def certify_refit(
     evidence: Mapping[str, Any],
 ) -> Certificate:
     """The certificate for parameters that were just released by a refit without `rows`."""
-    certificate = Certificate(
-        schema=SCHEMA,
-        method="refit",
+    certificate = _issued(
+        "refit",
+        rows,
+        evidence,
+        private=private,
         accountant={"name": "refit"},
         epsilon=epsilon,
         epsilon_target=epsilon,
@@ -145,36 +201,49 @@ def certify_refit(
         n_unlearn_steps=0,
         schedule=(),
         batch_size=None,
-        rows=tuple(int(r) for r in rows),
         total_epsilon=epsilon,
         total_delta=delta,
         conditional_on=(),
         parameters_sha256=parameters_sha256,
         mu=mu,
         numerical_error={},
-        scope=scope_of_refit(private=private, delta=delta),
+        scope=scope_of("refit", private=private, delta=delta),
         checks={},
-        evidence=None,
-        evidence_sha256="",
-        versions=dict(library_versions()),
     )
-    certificate = certificate.resting_on({**evidence, **_nonce(private)})
     verify(certificate)
     return certificate
 
 
-def _nonce(private: bool) -> dict[str, str]:
-    """A nonce for private noise. Without it, the evidence's hash could confirm a guess."""
-    return {"nonce": secrets.token_hex(16)} if private else {}
+def _issued(
+    method: str,
+    rows: NDArray[np.intp],
+    evidence: Mapping[str, Any],
+    *,
+    private: bool,
+    **fields: Any,
+) -> Certificate:
+    """A certificate bound to its evidence, which depends on the rows."""
+    certificate = Certificate(
+        schema=SCHEMA,
+        method=method,
+        rows=tuple(int(r) for r in rows),
+        evidence=None,
+        evidence_sha256="",
+        versions=dict(library_versions()),
+        **fields,
+    )
+    # A nonce for private noise. Without it, the evidence's hash could confirm a guess.
+    nonce = {"nonce": secrets.token_hex(16)} if private else {}
+    return certificate.resting_on({**evidence, **nonce})
 
 
-def _hash_of_parameters(chain: Chain) -> str:
+def _about_chain(chain: Chain) -> dict[str, Any]:
     key = chain.problem.source.key if chain.private else None
-    return hash_of_parameters(chain.theta, key)
-
-
-def _plain_schedule(chain: Chain) -> tuple[tuple[int, float], ...]:
-    return tuple((s.steps, s.noise) for s in chain.schedule.segments)
+    return {
+        "schedule": tuple((s.steps, s.noise) for s in chain.schedule.segments),
+        "batch_size": chain.problem.minibatch_size,
+        "parameters_sha256": hash_of_parameters(chain.theta, key),
+    }
 
 
 def _check_unusual(certificate: Certificate) -> None:

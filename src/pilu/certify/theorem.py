@@ -18,15 +18,20 @@ from pilu.accounting.shifted import (
     later_variance,
     representable_contraction,
 )
-from pilu.certify.accountant import Calibration, Law, Progress, Target
+from pilu.certify.accountant import (
+    TOLERANCE,
+    Calibration,
+    Progress,
+    Target,
+    require,
+    require_close,
+)
 from pilu.certify.certificate import Certificate, sha256_of
-from pilu.certify.checks import TOLERANCE, require, require_close
 from pilu.chains.contraction import ROUNDING
+from pilu.chains.law import Law
 from pilu.chains.sensitivities import Sensitivities
 from pilu.data.rows import Request
 from pilu.exceptions import WrongInput
-
-__all__ = ["Theorem"]
 
 Array = NDArray[np.float64]
 
@@ -142,10 +147,13 @@ class Theorem:
         sensitivities = chain.of_each(rows, self._slack(target) / parts)
         variances = law.schedule.variances(law.step_size)
         mu, floor = self._target_mu(target) / parts, target.floor
-        noise, reached = np.empty(len(rows.X)), np.empty(len(rows.X))
-        for part in self._rows_of_equal_contraction(len(rows.X)):
-            some = Request(rows.X[part], rows.Y[part], rows.rows[part])
-            c = self._contraction(law, chain, some, target)
+        n, alike = len(rows.X), 1  # the number of rows with the same contraction
+        if self.strong_convexity == "alpha":
+            alike = max(n, 1)
+        noise, reached = np.empty(n), np.empty(n)
+        for start in range(0, n, alike):
+            part = slice(start, start + alike)
+            c = self._contraction(law, chain, rows.part(part), target)
             unit = _variance_of_unit_noise(law, target, c)
             extra, reached[part] = extra_noise_for_each(
                 sensitivities[part], variances, c, mu / _ROOM, least=floor**2 * unit
@@ -229,11 +237,6 @@ class Theorem:
             )
         c = chain.contraction(request, self.strong_convexity)
         return representable_contraction(target.n_unlearn_steps, c)
-
-    def _rows_of_equal_contraction(self, n: int) -> list[slice]:
-        if self.strong_convexity == "alpha":
-            return [slice(0, n)]
-        return [slice(i, i + 1) for i in range(n)]
 
     @staticmethod
     def check(certificate: Certificate) -> None:

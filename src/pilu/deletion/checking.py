@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.certify.accountant import Target
 from pilu.certify.certificate import Certificate, names_parameters
 from pilu.certify.exact import Exact, curve_of
+from pilu.certify.issue import set_target
 from pilu.certify.verify import verify
 from pilu.chains.law import Law
 from pilu.chains.problem import Run
@@ -242,7 +242,7 @@ def _check_against_data(receipt: Receipt, snapshot: Snapshot, table: str | Path)
         for row in entry.record.get("certificate", {}).get("rows", ())
     ]
     law, request = _law_and_request(snapshot, certificate, earlier, table)
-    target = Target.of(law, certificate.epsilon, certificate.delta, certificate.n_unlearn_steps)
+    target = set_target(law, certificate.epsilon, certificate.delta, certificate.n_unlearn_steps)
     answer = Exact().spend(law, request, certificate.noise, target)
     if answer.epsilon > certificate.epsilon * (1 + 1e-9):
         raise CertificateMismatch(

@@ -12,12 +12,12 @@ from pilu._checks import check_integer
 from pilu._processes import pack
 from pilu._progress import progress_bar
 from pilu.certify.coarse import coarse_accountant
+from pilu.certify.issue import set_terms
 from pilu.data.names import hash_of
 from pilu.data.rows import Request
 from pilu.data.table import rows_in_a_batch
 from pilu.deletion.attaching import table_of, with_rows
 from pilu.deletion.store import Snapshot, Store
-from pilu.estimators.quoting import set_terms
 from pilu.exceptions import WrongInput
 
 __all__ = ["Prices", "price_everybody"]
@@ -61,7 +61,7 @@ def price_everybody(
     model = with_rows(snapshot, table, store.key, np.array([], dtype=np.intp))
     fitted, source = model.fitted_, model.fitted_.source
     law, accountant = fitted.law, coarse_accountant(fitted.law)
-    target = set_terms(fitted, accountant, epsilon, delta, n_unlearn_steps).target
+    target = set_terms(fitted.chain, accountant, epsilon, delta, n_unlearn_steps).target
     sizes = np.array([len(rows) for _, rows in subjects], dtype=np.intp)
     if sizes.max() == source.live.sum():
         raise WrongInput(

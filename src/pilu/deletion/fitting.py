@@ -70,9 +70,9 @@ def fit_table(
         problem = _in_memory(table, one, model, source, most_bytes)
     one.check()
     _check_unique(table, one.notes.names)
-    start, book = np.zeros((source.n_columns, targets.n_outputs)), RowBook(None, None, key)
     step_size = _step_size(model.step_size, problem.largest)
-    model.adopt(learn(model, problem, step_size, start, book), targets, width)
+    fitted = learn(model, problem, RowBook(None, None, key), step_size=step_size)
+    model.adopt(fitted, targets, width)
     counts = None
     if isinstance(targets, ClassTargets):
         counts = [int(count) for count in targets.counts(one.notes.target_sums, n)]

@@ -12,51 +12,33 @@ from sklearn.utils.validation import check_is_fitted
 from pilu._checks import LARGEST_NUMBER, check_choice, check_flag, check_real, complaint
 from pilu.certify.accountant import Accountant
 from pilu.certify.certificate import Certificate
+from pilu.certify.issue import set_terms
 from pilu.chains.problem import Problem
+from pilu.data.partitions import PartitionedRows
 from pilu.data.rows import Request, RowSource
 from pilu.data.targets import ClassTargets, NumericTargets
-from pilu.estimators.fitted import Fitted, FittedAttributes
-from pilu.estimators.forgetting import forget, redraw, verify_issued
+from pilu.estimators.fitted import Fitted, FittedAttributes, forget, redraw, verify_issued
 from pilu.estimators.learning import (
-    check_parameters,
+    Parameters,
     check_rows,
     learn,
-    read_start,
-    resolve_step_size,
     unchanged_on_error,
 )
-from pilu.estimators.partitioned import lazy_quote, partitioned_rows
-from pilu.estimators.quote import Quote
-from pilu.estimators.quoting import (
-    quote_all,
-    quote_requests,
-    read_n_jobs,
-    set_terms,
-)
+from pilu.estimators.partitioned import lazy_quote, refuse_dask
+from pilu.estimators.quote import Quote, quote_all, quote_requests, read_n_jobs
 from pilu.estimators.requests import RowBook, check_only_one, index_as_ids, live_rows
 from pilu.estimators.utility import read_validation
-from pilu.exceptions import WrongInput
-
-__all__ = ["LangevinEstimator"]
 
 Array = NDArray[np.float64]
 
 
-class LangevinEstimator(FittedAttributes, BaseEstimator, ABC):  # type: ignore[misc]
+class LangevinEstimator(Parameters, FittedAttributes, BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of estimators that learn by Langevin dynamics.
 
     `LangevinRidge` documents the parameters. A subclass supplies the problem and the encoding of
     targets. The result of fitting and forgetting is one frozen object, `fitted_`, which each call
     replaces as a whole.
     """
-
-    alpha: float
-    n_steps: int
-    noise: float
-    step_size: float | str
-    batch_size: int | None
-    fit_intercept: bool
-    random_state: int | None
 
     learns_from_sums: ClassVar[bool] = False  # whether one pass over the rows suffices
 
@@ -82,10 +64,6 @@ class LangevinEstimator(FittedAttributes, BaseEstimator, ABC):  # type: ignore[m
     @abstractmethod
     def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
         """X in its own dtype and y as float64, n x d; sets `targets_`."""
-
-    def check_parameters(self) -> None:
-        """Refuse parameters that are out of range."""
-        check_parameters(self)
 
     # Fitting
 
@@ -116,6 +94,8 @@ class LangevinEstimator(FittedAttributes, BaseEstimator, ABC):  # type: ignore[m
             Start of the chain, in the shape of `coef_`, optionally with the intercept last. It must
             not depend on the data. Default: zeros.
         """
+        if not self.learns_from_sums:
+            refuse_dask(X, y)
         with unchanged_on_error(self):
             self._fit(X, y, sample_ids, subjects, coef_init)
         return self
@@ -134,19 +114,7 @@ class LangevinEstimator(FittedAttributes, BaseEstimator, ABC):  # type: ignore[m
         counts = None
         if isinstance(self.targets_, ClassTargets):
             counts = self.targets_.members(Y).sum(axis=0)
-        self._learn(problem, book, coef_init, counts)
-
-    def _learn(
-        self,
-        problem: Problem,
-        book: RowBook,
-        coef_init: ArrayLike | None,
-        class_counts: Array | None,
-    ) -> None:
-        p, width = problem.source.n_columns, problem.source.n_columns - bool(self.fit_intercept)
-        start = read_start(coef_init, width, p, problem.n_outputs)
-        step_size = resolve_step_size(self.step_size, problem.largest)
-        self.fitted_ = learn(self, problem, step_size, start, book, class_counts)
+        self.fitted_ = learn(self, problem, book, coef_init=coef_init, class_counts=counts)
 
     def adopt(
         self, fitted: Fitted, targets: NumericTargets | ClassTargets, n_features: int
@@ -170,6 +138,8 @@ class LangevinEstimator(FittedAttributes, BaseEstimator, ABC):  # type: ignore[m
         self
         """
         check_is_fitted(self)
+        if not self.learns_from_sums:
+            refuse_dask(X, y)
         source = self._attached(X, y)
         self.fitted_ = self.fitted_.reading(self.fitted_.chain.problem.reading(source))
         return self
@@ -227,22 +197,17 @@ class LangevinEstimator(FittedAttributes, BaseEstimator, ABC):  # type: ignore[m
         check_is_fitted(self)
         fitted, n_jobs = self.fitted_, read_n_jobs(n_jobs)
         held_out = None if validation is None else read_validation(self, validation)
-        terms = set_terms(fitted, accountant, epsilon, delta, n_unlearn_steps)
+        terms = set_terms(fitted.chain, accountant, epsilon, delta, n_unlearn_steps)
         if subject is not None or subjects is not None:
             check_only_one(requests=requests, subject=subject, subjects=subjects)
             requests = fitted.book.find_each(fitted.source.live, subject=subject, subjects=subjects)
         if requests is not None:
             return quote_requests(fitted, terms, requests, held_out)
-        partitioned = partitioned_rows(fitted.source)
-        if partitioned is None:
-            return quote_all(fitted, terms, n_jobs, held_out)
-        if held_out is not None:
-            raise WrongInput(
-                "validation must be None for a quote of all rows of a dask collection."
-            )
-        whole = terms._replace(law=fitted.law)
-        frame: Quote = lazy_quote(partitioned, fitted.source, whole)
-        return frame  # a dask dataframe with the columns of a quote
+        if isinstance(fitted.source.rows, PartitionedRows):
+            whole = terms._replace(law=fitted.law)
+            frame: Quote = lazy_quote(fitted.source.rows, fitted.source, whole, held_out)
+            return frame  # a dask dataframe with the columns of a quote
+        return quote_all(fitted, terms, n_jobs, held_out)
 
     def certified_epsilon(
         self,
@@ -269,9 +234,9 @@ class LangevinEstimator(FittedAttributes, BaseEstimator, ABC):  # type: ignore[m
         check_is_fitted(self)
         fitted, noise = self.fitted_, check_real("noise", noise, least=0.0, most=LARGEST_NUMBER)
         # The target's epsilon, 1.0, is not used as a limit.
-        accountant, law, target = set_terms(fitted, accountant, 1.0, delta, n_unlearn_steps)
+        terms = set_terms(fitted.chain, accountant, 1.0, delta, n_unlearn_steps)
         request = Request.read(fitted.source, live_rows(fitted.source.live, rows))
-        return accountant.spend(law, request, noise, target).epsilon
+        return terms.accountant.spend(terms.law, request, noise, terms.target).epsilon
 
     def unlearn(
         self,
@@ -322,14 +287,19 @@ class LangevinEstimator(FittedAttributes, BaseEstimator, ABC):  # type: ignore[m
         keep, fitted = check_flag("keep_empty_classes", keep_empty_classes), self.fitted_
         if keep and not is_classifier(self):
             raise complaint("keep_empty_classes", "False for a regressor", keep)
-        ways = {"rows": rows, "ids": ids, "subject": subject, "subjects": subjects}
-        none_is_allowed = method == "redraw"
-        positions = fitted.book.find(fitted.source.live, **ways, may_be_none=none_is_allowed)
+        positions = fitted.book.find(
+            fitted.source.live,
+            rows=rows,
+            ids=ids,
+            subject=subject,
+            subjects=subjects,
+            may_be_none=method == "redraw",
+        )
         terms = None  # a redraw has none
         if method == "langevin":
-            terms = set_terms(fitted, accountant, epsilon, delta, n_unlearn_steps)
+            terms = set_terms(fitted.chain, accountant, epsilon, delta, n_unlearn_steps)
         held_out = None if validation is None else read_validation(self, validation)
-        given: tuple[Any, ...] = self.random_state, self.targets_, keep, held_out
+        given = self.random_state, self.targets_, keep, held_out
         if terms is None:
             after, certificate = redraw(fitted, positions, *given)
         else:

@@ -1,5 +1,6 @@
-"""The state of a fitted estimator, and what it shows of it."""
+"""The state of a fitted estimator: what it shows, and how it forgets, with a certificate."""
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,15 +9,23 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pilu.accounting.composition import Spent
-from pilu.certify.accountant import Law
+from pilu.certify.certificate import Certificate, names_parameters
+from pilu.certify.issue import Terms, certify_langevin, certify_redraw
+from pilu.certify.verify import verify
 from pilu.chains.chain import Chain
+from pilu.chains.entropy import gaussian_source
+from pilu.chains.law import Law
 from pilu.chains.problem import Problem
-from pilu.data.rows import RowSource
+from pilu.chains.schedule import Segment
+from pilu.data.rows import Request, RowSource
+from pilu.data.targets import ClassTargets, NumericTargets
 from pilu.estimators.requests import RowBook
-
-__all__ = ["Fitted", "FittedAttributes"]
+from pilu.estimators.utility import Validation, utility_record
+from pilu.exceptions import CertificateMismatch
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+Targets = ClassTargets | NumericTargets
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +49,6 @@ class Fitted:
     def theta(self) -> Array:
         """The parameters, p x d, the intercept's row last."""
         return self.chain.theta
-
-    def scores(self, X: Array) -> Array:
-        """X theta, the intercept included."""
-        width = X.shape[1]
-        scores: Array = X @ self.theta[:width]
-        return scores + self.theta[width] if self.source.fit_intercept else scores
 
     @property
     def law(self) -> Law:
@@ -104,4 +107,117 @@ class FittedAttributes:
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
         X = np.asarray(validate_data(self, X, reset=False), dtype=np.float64)
-        return self.fitted_.scores(X)
+        theta, width = self._theta, X.shape[1]
+        scores: Array = X @ theta[:width]
+        return scores + theta[width] if self.fitted_.source.fit_intercept else scores
+
+
+def forget(
+    fitted: Fitted,
+    rows: Rows,
+    terms: Terms,
+    random_state: int | None,
+    targets: Targets,
+    keep_empty_classes: bool,
+    validation: Validation | None,
+) -> tuple[Fitted, Certificate]:
+    """Forget rows by Langevin steps on the problem without them."""
+    started, chain = time.perf_counter(), fitted.chain
+    request = Request.read(fitted.source, rows)
+    counts = _counts_left(fitted, targets, request, keep_empty_classes=keep_empty_classes)
+    calibration = terms.calibrate(request)
+    segment = Segment(terms.target.n_unlearn_steps, calibration.noise)
+    error = chain.problem.statistics_error  # before rows are subtracted
+    problem = chain.problem.without(rows, request.X, request.Y)
+    n_steps = chain.schedule.n_steps + segment.steps
+    facts = problem.batch_facts(rows, n_steps, segment.steps)
+    gaussian = gaussian_source(random_state, fitted.n_requests + 1)
+    moved = chain.forgetting(problem, segment, gaussian)
+    seconds, utility = time.perf_counter() - started, None
+    if validation is not None:
+        utility = utility_record(validation, chain, request, segment, seconds)
+    certificate, spent = certify_langevin(
+        moved,
+        rows,
+        terms,
+        calibration,
+        fitted.spent,
+        fitted.certificates,
+        error,
+        facts,
+        utility,
+    )
+    sha256 = certificate.sha256
+    after = replace(
+        fitted,
+        chain=moved,
+        book=fitted.book.without(rows),
+        spent=spent,
+        certificates=(*fitted.certificates, sha256),
+        n_requests=fitted.n_requests + 1,
+        latest=sha256,
+        class_counts=counts,
+    )
+    return after, certificate
+
+
+def redraw(
+    fitted: Fitted,
+    rows: Rows,
+    random_state: int | None,
+    targets: Targets,
+    keep_empty_classes: bool,
+    validation: Validation | None,
+) -> tuple[Fitted, Certificate]:
+    """Learn again without the rows, which may be none; the running total is reset."""
+    started, problem = time.perf_counter(), fitted.chain.problem
+    request, counts = None, fitted.class_counts
+    if len(rows) or validation is not None:  # otherwise no row has to be read
+        request = Request.read(fitted.source, rows)
+    if request is not None and len(rows):
+        counts = _counts_left(fitted, targets, request, keep_empty_classes=keep_empty_classes)
+        problem = problem.without(rows, request.X, request.Y)
+    gaussian = gaussian_source(random_state, fitted.n_requests + 1)
+    chain = fitted.chain.redrawn(problem, gaussian)
+    seconds, utility = time.perf_counter() - started, None
+    if validation is not None and request is not None:
+        utility = utility_record(validation, fitted.chain, request, None, seconds)
+    certificate = certify_redraw(chain, rows, utility)
+    after = Fitted(
+        chain,
+        fitted.book.without(rows),
+        n_requests=fitted.n_requests + 1,
+        latest=certificate.sha256,
+        class_counts=counts,
+    )
+    return after, certificate
+
+
+def verify_issued(fitted: Fitted, certificate: Certificate) -> dict[str, bool]:
+    """Check a certificate on its own, and that this state issued it."""
+    checks, theta, key = verify(certificate), fitted.chain.theta, fitted.source.key
+    if not names_parameters(certificate.parameters_sha256, theta, key):
+        raise CertificateMismatch(
+            "the model's parameters are not those of the certificate. It was issued for another "
+            "model, or the model has changed since."
+        )
+    if fitted.latest != certificate.sha256:
+        raise CertificateMismatch(
+            "the certificate names the model's parameters, but the model did not issue it. It was "
+            "altered or forged."
+        )
+    return {**checks, "parameters_checked": True, "issuer_checked": True}
+
+
+def _counts_left(
+    fitted: Fitted, targets: Targets, request: Request, *, keep_empty_classes: bool
+) -> Array | None:
+    """Remaining rows of each class after the request; a class may not lose its last one."""
+    if fitted.class_counts is None or isinstance(targets, NumericTargets):
+        return None
+    requested = targets.members(request.Y).sum(axis=0)
+    left: Array = fitted.class_counts - requested
+    if not keep_empty_classes:
+        remedy = "refit without the class, or pass keep_empty_classes=True"
+        targets.check_left(left, requested, remedy)
+    return left

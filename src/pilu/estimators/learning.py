@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,21 +25,10 @@ from pilu.estimators.fitted import Fitted
 from pilu.estimators.requests import RowBook
 from pilu.exceptions import WrongInput
 
-__all__ = [
-    "Parameters",
-    "check_batch_size",
-    "check_parameters",
-    "check_rows",
-    "learn",
-    "read_start",
-    "resolve_step_size",
-    "unchanged_on_error",
-]
-
 Array = NDArray[np.float64]
 
 
-class Parameters(Protocol):
+class Parameters:
     """Parameters of every Langevin estimator, documented in `LangevinRidge`."""
 
     alpha: float
@@ -50,41 +39,28 @@ class Parameters(Protocol):
     fit_intercept: bool
     random_state: int | None
 
-
-def check_parameters(given: Parameters) -> None:
-    """Refuse parameters that no estimator accepts."""
-    check_real("alpha", given.alpha, least=0.0, most=LARGEST_SQUARE)
-    check_steps("n_steps", given.n_steps)
-    check_real(
-        "noise",
-        given.noise,
-        above=0.0,
-        remedy="Without learning noise the laws with and without a row are point masses, and no "
-        "later noise can hide which one the model came from.",
-    )
-    check_scale("noise", given.noise)
-    if not (isinstance(given.step_size, str) and given.step_size == "auto"):
+    def check_parameters(self) -> None:
+        """Refuse parameters that are out of range."""
+        check_real("alpha", self.alpha, least=0.0, most=LARGEST_SQUARE)
+        check_steps("n_steps", self.n_steps)
         check_real(
-            "step_size",
-            given.step_size,
-            least=1 / LARGEST_SQUARE,
-            remedy="Use step_size='auto' for 1/L.",
+            "noise",
+            self.noise,
+            above=0.0,
+            remedy="Without learning noise the laws with and without a row are point masses, and "
+            "no later noise can hide which one the model came from.",
         )
-    if given.batch_size is not None:
-        check_integer(
-            "batch_size",
-            given.batch_size,
-            least=1,
-            remedy="Use batch_size=None for all rows at every step.",
-        )
-    check_flag("fit_intercept", given.fit_intercept)
-    if given.random_state is not None:
-        check_integer(
-            "random_state",
-            given.random_state,
-            least=0,
-            remedy="Use None for private noise from the operating system.",
-        )
+        check_scale("noise", self.noise)
+        if not (isinstance(self.step_size, str) and self.step_size == "auto"):
+            remedy = "Use step_size='auto' for 1/L."
+            check_real("step_size", self.step_size, least=1 / LARGEST_SQUARE, remedy=remedy)
+        if self.batch_size is not None:
+            remedy = "Use batch_size=None for all rows at every step."
+            check_integer("batch_size", self.batch_size, least=1, remedy=remedy)
+        check_flag("fit_intercept", self.fit_intercept)
+        if self.random_state is not None:
+            remedy = "Use None for private noise from the operating system."
+            check_integer("random_state", self.random_state, least=0, remedy=remedy)
 
 
 def check_rows(X: NDArray[Any], Y: Array) -> None:
@@ -129,31 +105,19 @@ def resolve_step_size(step_size: float | str, largest: float) -> float:
     return step
 
 
-def read_start(coef_init: ArrayLike | None, n_features: int, p: int, d: int) -> Array:
-    """The start of the chain, p x d; zeros by default."""
-    start = np.zeros((p, d))
-    if coef_init is None:
-        return start
-    given = np.atleast_2d(as_numbers("coef_init", coef_init))
-    if given.shape not in ((d, n_features), (d, p)) or not np.isfinite(given).all():
-        raise complaint(
-            "coef_init",
-            f"finite, of shape {(d, n_features)} or, with the intercept last, {(d, p)}",
-            given.shape,
-        )
-    start[: given.shape[1]] = given.T
-    return start
-
-
 def learn(
     given: Parameters,
     problem: Problem,
-    step_size: float,
-    start: Array,
     book: RowBook,
+    *,
+    coef_init: ArrayLike | None = None,
     class_counts: Array | None = None,
+    step_size: float | None = None,
 ) -> Fitted:
-    """Run Algorithm A on a problem."""
+    """Run Algorithm A on a problem; `step_size` replaces the one that is given."""
+    start = _read_start(coef_init, problem)
+    if step_size is None:
+        step_size = resolve_step_size(given.step_size, problem.largest)
     chain = Chain.learn(
         problem.for_steps(step_size),
         step_size=step_size,
@@ -164,6 +128,21 @@ def learn(
     if chain.problem.keeps_law:
         chain.law().prepare_after_learning()
     return Fitted(chain, book, class_counts=class_counts)
+
+
+def _read_start(coef_init: ArrayLike | None, problem: Problem) -> Array:
+    """The start of the chain, p x d; zeros by default."""
+    source, d = problem.source, problem.n_outputs
+    start = np.zeros((source.n_columns, d))
+    if coef_init is None:
+        return start
+    given = np.atleast_2d(as_numbers("coef_init", coef_init))
+    bare, whole = (d, source.n_features), (d, source.n_columns)
+    if given.shape not in (bare, whole) or not np.isfinite(given).all():
+        allowed = f"finite, of shape {bare} or, with the intercept last, {whole}"
+        raise complaint("coef_init", allowed, given.shape)
+    start[: given.shape[1]] = given.T
+    return start
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
@@ -12,12 +12,10 @@ from pilu.data.targets import ClassTargets, NumericTargets
 from pilu.estimators.base import LangevinEstimator
 from pilu.exceptions import WrongInput
 
-__all__ = ["LangevinClassifier", "LangevinRegressor", "read_classes"]
-
 Array = NDArray[np.float64]
 
 
-class LangevinRegressor(RegressorMixin, LangevinEstimator):  # type: ignore[misc]
+class LangevinRegressor(MultiOutputMixin, RegressorMixin, LangevinEstimator):  # type: ignore[misc]
     """Base class for one or several numeric targets."""
 
     _y_is_vector = True  # then `coef_` is a vector, not a matrix
@@ -55,11 +53,6 @@ class LangevinRegressor(RegressorMixin, LangevinEstimator):  # type: ignore[misc
         """Predicted targets."""
         scores = self._scores(X)
         return scores[:, 0] if self._single_output else scores
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
 
 class LangevinClassifier(ClassifierMixin, LangevinEstimator):  # type: ignore[misc]

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from joblib import parallel_config
@@ -11,48 +11,40 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from pilu._extras import need
+from pilu.certify.issue import Terms
 from pilu.data.graphs import delayed
 from pilu.data.partitions import PartitionedRows, Partitions, Reading, is_dask, taken
 from pilu.data.rows import Request, RowSource, compare_digests, digests_of
 from pilu.data.targets import ClassTargets
 from pilu.data.values import index_of
-from pilu.estimators.quoting import Terms
 from pilu.estimators.requests import RowBook, index_as_ids
+from pilu.estimators.utility import Validation
 from pilu.exceptions import WrongInput
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectrum import check_room
 
-__all__ = [
-    "PartitionedProblem",
-    "attached_partitions",
-    "is_dask",
-    "lazy_quote",
-    "learned_partitions",
-    "partitioned_rows",
-]
-
 Array = NDArray[np.float64]
 Named = dict[str, Any]  # sample_ids and subjects
-
 
 _COUNTED_FIRST = 1024  # columns: from here on, products take longer than counting the rows first
 
 
-class PartitionedProblem(NamedTuple):
-    """The result of one pass over dask collections."""
-
-    problem: RidgeProblem
-    book: RowBook
-    class_counts: Array | None
-    ids_are_the_index: bool
+def refuse_dask(X: Any, y: Any) -> None:
+    """Refuse dask collections where every step reads the rows again."""
+    if is_dask(X) or is_dask(y):
+        raise WrongInput(
+            "X and y must be arrays or memory maps for losses other than ridge, got a dask "
+            "collection. Every step reads the rows again. Call .compute() on both."
+        )
 
 
 def learned_partitions(
     model: Any, partitions: Partitions, read_targets: Callable[[Partitions], None], named: Named
-) -> PartitionedProblem:
+) -> tuple[RidgeProblem, RowBook, Array | None, bool]:
     """The ridge problem of dask collections, from one pass over the partitions, in place.
 
-    `model` is a ridge estimator; `read_targets` sets its `targets_`.
+    `model` is a ridge estimator; `read_targets` sets its `targets_`. Also returns the book of rows,
+    the rows of each class, and whether the index of X names the rows.
     """
     if model.batch_size is not None or model.solver != "spectral":
         raise WrongInput(
@@ -85,7 +77,7 @@ def learned_partitions(
     counts = None
     if isinstance(model.targets_, ClassTargets):
         counts = model.targets_.counts(learned.notes.target_sums, n)
-    return PartitionedProblem(problem, RowBook.open(n, key, **named), counts, indexed)
+    return problem, RowBook.open(n, key, **named), counts, indexed
 
 
 def _wants_sums(partitions: Partitions, *, fit_intercept: bool) -> bool:
@@ -137,16 +129,15 @@ def attached_partitions(
     return attached
 
 
-def partitioned_rows(source: RowSource) -> PartitionedRows | None:
-    """The partitions that a source reads from, if any."""
-    return source.rows if isinstance(source.rows, PartitionedRows) else None
-
-
-def lazy_quote(rows: PartitionedRows, source: RowSource, terms: Terms) -> Any:
+def lazy_quote(
+    rows: PartitionedRows, source: RowSource, terms: Terms, validation: Validation | None
+) -> Any:
     """A lazy dask frame with noise, epsilon and delta of every remaining row.
 
     Its index is that of the fitted frame, or the row numbers. `unlearn` accepts both.
     """
+    if validation is not None:
+        raise WrongInput("validation must be None for a quote of all rows of a dask collection.")
     frames = need("dask.dataframe", for_="quotes of dask collections", extra="dask")
     pandas = need("pandas", for_="quotes of dask collections", extra="dask")
     # A single task that all partitions share, so that the law is sent to every worker once.

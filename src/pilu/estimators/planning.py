@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from pilu._checks import check_steps, complaint
-from pilu.certify.accountant import Accountant, Law, Target
+from pilu.certify.accountant import Accountant, Target
+from pilu.certify.issue import set_target
+from pilu.chains.law import Law
 from pilu.chains.predictions import Prospect
 from pilu.data.rows import Request
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.utility import Appraiser, Validation
-
-__all__ = ["Option", "Plan", "make_plan", "read_steps"]
 
 Rows = NDArray[np.intp]
 
@@ -88,7 +88,7 @@ def make_plan(
     before, sign = appraiser.before, -1.0 if validation.is_classifier else 1.0
     if not any(p.variance_per_noise.any() for p in prospects):
         raise complaint("validation", "an X with a nonzero row", "zeros")
-    targets = [Target.of(law, _ENOUGH, delta, K) for K in steps]
+    targets = [set_target(law, _ENOUGH, delta, K) for K in steps]
     least = min(target.floor for target in targets)
     noises = [_largest_noise(p, validation, before, tolerated_loss, law, least) for p in prospects]
     if all(noise is None for noise in noises):
@@ -99,11 +99,12 @@ def make_plan(
             tolerated_loss,
             f"A redraw would change the {validation.metric} from {before:.6g} to {redraw:.6g}.",
         )
-    table = tuple(
-        _option(accountant, law, request, prospect, noise, target, validation)
-        for target, noise, prospect in zip(targets, noises, prospects, strict=True)
-        if noise is not None
-    )
+    table = []
+    for target, noise, prospect in zip(targets, noises, prospects, strict=True):
+        if noise is not None:
+            epsilon, noise = _epsilon_and_noise(accountant, law, request, noise, target)
+            after = validation.score(prospect.at(noise))
+            table.append(Option(target.n_unlearn_steps, noise, epsilon, after))
     best = _suggested(table, tolerated_loss)
     return Plan(
         rows=tuple(int(r) for r in rows),
@@ -117,7 +118,7 @@ def make_plan(
         after=best.after,
         redraw=redraw,
         accountant=accountant.describe(),
-        table=table,
+        table=tuple(table),
     )
 
 
@@ -140,23 +141,13 @@ def _largest_noise(
     floor: float,
 ) -> float | None:
     """The largest noise with at most this loss; None if even zero noise loses more."""
-    if validation.is_classifier:
-        return _largest_noise_for_accuracy(prospect, validation, before, loss, law, floor)
-    # The mean squared error is linear in the squared noise.
-    room = (before + loss) ** 2 - validation.score(prospect.at(0.0)) ** 2
-    if room < 0:
-        return None
-    return math.sqrt(room / float(np.mean(prospect.variance_per_noise)))
+    if not validation.is_classifier:
+        # The mean squared error is linear in the squared noise.
+        room = (before + loss) ** 2 - validation.score(prospect.at(0.0)) ** 2
+        if room < 0:
+            return None
+        return math.sqrt(room / float(np.mean(prospect.variance_per_noise)))
 
-
-def _largest_noise_for_accuracy(
-    prospect: Prospect,
-    validation: Validation,
-    before: float,
-    loss: float,
-    law: Law,
-    floor: float,
-) -> float | None:
     # Accuracy is not monotone: noise corrects some wrong predictions. So search from above.
     def margin(noise: float) -> float:
         return validation.score(prospect.at(noise)) - (before - loss)
@@ -181,35 +172,22 @@ def _largest_noise_for_accuracy(
     return root if margin(root) >= 0 else max(low, root * (1 - 1e-11))
 
 
-def _option(
-    accountant: Accountant,
-    law: Law,
-    request: Request,
-    prospect: Prospect,
-    noise: float,
-    target: Target,
-    validation: Validation,
-) -> Option:
-    epsilon = _epsilon(accountant, law, request, noise, target)
-    if epsilon < _ENOUGH:  # less noise suffices
-        noise = min(noise, accountant.calibrate(law, request, target).noise)
-        epsilon = _ENOUGH
-    after = validation.score(prospect.at(noise))
-    return Option(target.n_unlearn_steps, noise, epsilon, after)
-
-
-def _epsilon(
+def _epsilon_and_noise(
     accountant: Accountant, law: Law, request: Request, noise: float, target: Target
-) -> float:
+) -> tuple[float, float]:
+    """What a tolerated noise certifies, and the noise itself or less of it."""
     if 0.0 < noise < target.floor:
-        return math.inf  # the rounding of the parameters would hide it
+        return math.inf, noise  # the rounding of the parameters would hide it
     try:
-        return accountant.spend(law, request, noise, target._replace(epsilon=1.0)).epsilon
+        found = accountant.spend(law, request, noise, target._replace(epsilon=1.0)).epsilon
     except ArithmeticError:
-        return math.inf  # too little noise for the precision of the laws
+        return math.inf, noise  # too little noise for the precision of the laws
+    if found >= _ENOUGH:
+        return found, noise
+    return _ENOUGH, min(noise, accountant.calibrate(law, request, target).noise)
 
 
-def _suggested(table: tuple[Option, ...], loss: float) -> Option:
+def _suggested(table: list[Option], loss: float) -> Option:
     least = min(option.epsilon for option in table)
     if math.isinf(least):
         raise complaint(

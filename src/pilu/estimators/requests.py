@@ -13,8 +13,7 @@ from pilu.data.names import hash_of
 from pilu.data.values import is_missing
 from pilu.exceptions import AlreadyForgotten, WrongInput
 
-__all__ = ["RowBook", "check_only_one", "index_as_ids", "live_rows"]
-
+Index = Mapping[Hashable, tuple[int, ...]]  # positions of rows by name
 Rows = NDArray[np.intp]
 Live = NDArray[np.bool_]
 
@@ -26,8 +25,8 @@ class RowBook:
     Names of forgotten rows are kept only as keyed hashes, which suffice for `AlreadyForgotten`.
     """
 
-    ids: Mapping[Hashable, tuple[int, ...]] | None
-    subjects: Mapping[Hashable, tuple[int, ...]] | None
+    ids: Index | None
+    subjects: Index | None
     key: bytes = field(repr=False)
     forgotten: frozenset[bytes] = frozenset()
 
@@ -67,17 +66,16 @@ class RowBook:
             return np.array([], dtype=np.intp)
         check_only_one(**ways)
         if ids is not None:
-            rows = [self._lookup("ids", self.ids, i)[0] for i in _listed(ids)]
+            rows = [self._lookup("ids", i)[0] for i in _listed(ids)]
         elif rows is None:
             people = [subject] if subjects is None else _people(subjects)
-            rows = [r for name in people for r in self._lookup("subject", self.subjects, name)]
+            rows = [r for name in people for r in self._lookup("subject", name)]
         return live_rows(live, rows)
 
     def find_each(
         self, live: Live, *, subject: Any = None, subjects: Any = None
     ) -> list[list[int]]:
         """Positions of several requests, one for every subject."""
-        check_only_one(subject=subject, subjects=subjects)
         people = [subject] if subjects is None else _people(subjects)
         return [self.find(live, subject=name).tolist() for name in people]
 
@@ -85,7 +83,7 @@ class RowBook:
         """Positions of rows that are to be replaced, in the given order."""
         check_only_one(rows=rows, ids=ids)
         if ids is not None:
-            rows = [self._lookup("ids", self.ids, i)[0] for i in _listed(ids)]
+            rows = [self._lookup("ids", i)[0] for i in _listed(ids)]
         listed = np.array([_row_number(r, len(live)) for r in _listed(rows)], dtype=np.intp)
         live_rows(live, listed, may_be_all=True)
         return listed
@@ -110,8 +108,7 @@ class RowBook:
             )
         ids = _appended(self.ids, new.ids, n_rows)
         people = _appended(self.subjects, new.subjects, n_rows)
-        back = {self._hash("ids", n) for n in new.ids or ()}
-        back |= {self._hash("subject", n) for n in new.subjects or ()}
+        back = self._hashes(new.ids or (), new.subjects or ())
         return replace(self, ids=ids, subjects=people, forgotten=self.forgotten - back)
 
     def without(self, rows: Rows) -> "RowBook":
@@ -119,13 +116,11 @@ class RowBook:
         gone = {int(r) for r in rows}
         ids, lost_ids = _strike(self.ids, gone)
         subjects, lost_subjects = _strike(self.subjects, gone)
-        hashes = {self._hash("ids", n) for n in lost_ids}
-        hashes |= {self._hash("subject", n) for n in lost_subjects}
-        return replace(self, ids=ids, subjects=subjects, forgotten=self.forgotten | hashes)
+        lost = self._hashes(lost_ids, lost_subjects)
+        return replace(self, ids=ids, subjects=subjects, forgotten=self.forgotten | lost)
 
-    def _lookup(
-        self, kind: str, index: Mapping[Hashable, tuple[int, ...]] | None, name: Any
-    ) -> tuple[int, ...]:
+    def _lookup(self, kind: str, name: Any) -> tuple[int, ...]:
+        index = self.ids if kind == "ids" else self.subjects
         if index is None:
             source = "sample_ids" if kind == "ids" else "subjects"
             raise WrongInput(
@@ -143,6 +138,10 @@ class RowBook:
                 f"{kind} {name!r} has already been forgotten; nothing was changed."
             )
         raise WrongInput(f"{kind} must be among those given to fit, got unknown {name!r}.")
+
+    def _hashes(self, ids: Iterable[Hashable], subjects: Iterable[Hashable]) -> set[bytes]:
+        hashes = {self._hash("ids", name) for name in ids}
+        return hashes | {self._hash("subject", name) for name in subjects}
 
     def _hash(self, kind: str, name: Hashable) -> bytes:
         return hash_of(f"{kind}:{name!r}", self.key)
@@ -224,8 +223,8 @@ def _people(names: Any) -> list[Any]:
 
 
 def _appended(
-    index: Mapping[Hashable, tuple[int, ...]] | None,
-    new: Mapping[Hashable, tuple[int, ...]] | None,
+    index: Index | None,
+    new: Index | None,
     n_rows: int,
 ) -> dict[Hashable, tuple[int, ...]] | None:
     if index is None or new is None:
@@ -237,7 +236,7 @@ def _appended(
 
 
 def _strike(
-    index: Mapping[Hashable, tuple[int, ...]] | None, gone: set[int]
+    index: Index | None, gone: set[int]
 ) -> tuple[dict[Hashable, tuple[int, ...]] | None, list[Hashable]]:
     # A subject keeps its name while it has remaining rows.
     if index is None:

@@ -12,16 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from pilu._checks import check_choice, check_real, complaint
 from pilu.certify.accountant import Accountant
+from pilu.certify.issue import set_terms
 from pilu.chains.problem import Problem
-from pilu.data.partitions import Partitions
+from pilu.data.partitions import Partitions, is_dask
 from pilu.data.rows import RowSource
 from pilu.data.targets import NumericTargets
 from pilu.estimators.base import LangevinEstimator
-from pilu.estimators.learning import check_batch_size
+from pilu.estimators.learning import check_batch_size, learn
 from pilu.estimators.outputs import LangevinClassifier, LangevinRegressor, read_classes
-from pilu.estimators.partitioned import attached_partitions, is_dask, learned_partitions
+from pilu.estimators.partitioned import attached_partitions, learned_partitions
 from pilu.estimators.planning import Plan, make_plan, read_steps
-from pilu.estimators.quoting import set_terms
 from pilu.estimators.requests import check_only_one, index_as_ids
 from pilu.estimators.utility import read_validation
 from pilu.minibatch.problem import MinibatchProblem
@@ -122,10 +122,10 @@ class RidgeEstimator(LangevinEstimator):
         check_is_fitted(self)
         loss = check_real("tolerated_loss", tolerated_loss, least=0.0)
         steps, fitted = read_steps(n_unlearn_steps), self.fitted_
-        terms = set_terms(fitted, accountant, 1.0, delta, steps[-1])
-        held_out = read_validation(self, validation)
-        if held_out is None:
+        terms = set_terms(fitted.chain, accountant, 1.0, delta, steps[-1])
+        if validation is None:
             raise complaint("validation", "a pair (X, y)", None, "A plan needs data to score.")
+        held_out = read_validation(self, validation)
         check_only_one(request=request, subject=subject, subjects=subjects)
         live, book = fitted.source.live, fitted.book
         rows = book.find(live, rows=request, subject=subject, subjects=subjects)
@@ -136,23 +136,18 @@ class RidgeEstimator(LangevinEstimator):
     def _fit(
         self, X: Any, y: Any, sample_ids: Any, subjects: Any, coef_init: ArrayLike | None
     ) -> None:
-        if is_dask(X) or is_dask(y):
-            self.check_parameters()
-            named = {"sample_ids": sample_ids, "subjects": subjects}
-            self._fit_partitions(X, y, named, coef_init)
+        if not (is_dask(X) or is_dask(y)):
+            index = index_as_ids(getattr(X, "index", None))
+            self._ids_are_the_index = sample_ids is None and index is not None
+            super()._fit(X, y, sample_ids, subjects, coef_init)
             return
-        index = index_as_ids(getattr(X, "index", None))
-        self._ids_are_the_index = sample_ids is None and index is not None
-        super()._fit(X, y, sample_ids, subjects, coef_init)
-
-    def _fit_partitions(
-        self, X: Any, y: Any, named: dict[str, Any], coef_init: ArrayLike | None
-    ) -> None:
+        self.check_parameters()
+        named = {"sample_ids": sample_ids, "subjects": subjects}
         lazy = {name: given for name, given in named.items() if is_dask(given)}
-        partitions = Partitions.of(X, y, **lazy)
-        learned = learned_partitions(self, partitions, self._read_targets, named)
-        self._ids_are_the_index = learned.ids_are_the_index
-        self._learn(learned.problem, learned.book, coef_init, learned.class_counts)
+        problem, book, counts, self._ids_are_the_index = learned_partitions(
+            self, Partitions.of(X, y, **lazy), self._read_targets, named
+        )
+        self.fitted_ = learn(self, problem, book, coef_init=coef_init, class_counts=counts)
 
     def _read_targets(self, partitions: Partitions) -> None:
         """Set `targets_` from the collection."""

@@ -14,8 +14,6 @@ from pilu.data.rows import RowSource
 from pilu.estimators.base import LangevinEstimator
 from pilu.estimators.learning import check_batch_size
 from pilu.estimators.outputs import LangevinClassifier, LangevinRegressor
-from pilu.estimators.partitioned import is_dask
-from pilu.exceptions import WrongInput
 from pilu.losses.iterates import AuxiliaryRuns
 from pilu.losses.loss import Huber, Logistic, Loss, Softmax
 from pilu.losses.problem import SmoothProblem
@@ -89,23 +87,6 @@ class SmoothEstimator(LangevinEstimator):
         super().check_parameters()
         check_integer("n_auxiliary_runs", self.n_auxiliary_runs, least=1)
 
-    def _validated(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
-        _refuse_dask(X, y)
-        validated: tuple[NDArray[Any], Array] = super()._validated(X, y)  # type: ignore[safe-super]
-        return validated
-
-    def _attached(self, X: Any, y: Any) -> RowSource:
-        _refuse_dask(X, y)
-        return super()._attached(X, y)
-
-
-def _refuse_dask(X: Any, y: Any) -> None:
-    if is_dask(X) or is_dask(y):
-        raise WrongInput(
-            "X and y must be arrays or memory maps for losses other than ridge, got a dask "
-            "collection. Every step reads the rows again. Call .compute() on both."
-        )
-
 
 class SmoothClassifier(SmoothEstimator, LangevinClassifier):
     """Classification with a smooth loss of linear scores.
@@ -125,7 +106,7 @@ class SmoothRegressor(SmoothEstimator, LangevinRegressor):
     """
 
 
-class LangevinLogistic(SmoothEstimator, LangevinClassifier):
+class LangevinLogistic(SmoothClassifier):
     """Logistic regression learned by noisy gradient steps, so that rows can be forgotten later.
 
     The objective is ``sum_j l(theta'x_j, y_j) + alpha/2 |theta|^2`` with the logistic loss for two
@@ -172,8 +153,6 @@ class LangevinLogistic(SmoothEstimator, LangevinClassifier):
     True
     """
 
-    signed: ClassVar[bool] = True
-
     def make_loss(self, n_outputs: int) -> Loss:
         """Logistic for one score, softmax for several."""
         return Logistic() if n_outputs == 1 else Softmax()
@@ -193,7 +172,7 @@ class LangevinLogistic(SmoothEstimator, LangevinClassifier):
         return np.column_stack([log_expit(-scores), log_expit(scores)])
 
 
-class LangevinHuber(SmoothEstimator, LangevinRegressor):
+class LangevinHuber(SmoothRegressor):
     """Huber regression learned by noisy gradient steps, so that rows can be forgotten later.
 
     The objective is ``sum_j h(x_j'theta - y_j) + alpha/2 |theta|^2``. h is r^2/2 up to a threshold

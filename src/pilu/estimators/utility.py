@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,28 +11,15 @@ from sklearn.base import is_classifier
 
 from pilu._checks import complaint
 from pilu._processes import blas_threads
-from pilu.certify.accountant import Law
 from pilu.chains.chain import Chain
 from pilu.chains.entropy import SystemGaussian
+from pilu.chains.law import Law
 from pilu.chains.predictions import Predictions, Prospect, expected_accuracy, expected_rmse
 from pilu.chains.schedule import Segment
 from pilu.data.rows import Request
 from pilu.exceptions import WrongInput
 
-__all__ = [
-    "Appraiser",
-    "Utility",
-    "Validation",
-    "langevin_record",
-    "predict_utility",
-    "read_validation",
-    "redraw_record",
-    "timed",
-]
-
 Array = NDArray[np.float64]
-Result = TypeVar("Result")
-Arguments = ParamSpec("Arguments")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +84,8 @@ class Validation:
         `name` is what errors call the pair.
         """
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            given = f"{type(pair).__name__} of length {len(pair)}" if _has_length(pair) else pair
+            has_length = hasattr(pair, "__len__") and not isinstance(pair, str)
+            given = f"{type(pair).__name__} of length {len(pair)}" if has_length else pair
             raise complaint(name, "a pair (X, y)", given, "Pass validation=(X_val, y_val).")
         try:
             X, Y = read(*pair)
@@ -132,17 +120,12 @@ class Validation:
         return expected_accuracy(predictions, labels)
 
 
-def read_validation(model: Any, pair: Any, name: str = "validation") -> Validation | None:
-    """Validation data of a fitted estimator, checked; None if there is none.
-
-    `name` is what errors call the pair.
-    """
-    if pair is None:
-        return None
+def read_validation(model: Any, pair: Any) -> Validation:
+    """Validation data of a fitted estimator, checked."""
     fitted = model.fitted_
     if not fitted.chain.law(corrected=True).is_gaussian:
         raise WrongInput(
-            f"{name} must be None for losses other than ridge: the score after a request has no "
+            "validation must be None for losses other than ridge: the score after a request has no "
             "closed form. Score a copy of the model before and after."
         )
     return Validation.of(
@@ -151,7 +134,6 @@ def read_validation(model: Any, pair: Any, name: str = "validation") -> Validati
         n_targets=fitted.chain.theta.shape[1],
         fit_intercept=fitted.source.fit_intercept,
         is_classifier=is_classifier(model),
-        name=name,
     )
 
 
@@ -165,9 +147,8 @@ class Appraiser:
 
     def scores(self, request: Request, noise: float, n_unlearn_steps: int) -> tuple[float, float]:
         """Scores after the Langevin request with this noise, and after a redraw."""
-        forecast = self._forecast.without(*request)
-        after = self.validation.score(forecast.after(n_unlearn_steps).at(noise))
-        return after, self.validation.score(forecast.redraw)
+        (prospect,), redraw = self.prospects(request, (n_unlearn_steps,))
+        return self.validation.score(prospect.at(noise)), redraw
 
     def prospects(
         self, request: Request, steps: tuple[int, ...]
@@ -176,23 +157,9 @@ class Appraiser:
         forecast = self._forecast.without(*request)
         return tuple(forecast.after(k) for k in steps), self.validation.score(forecast.redraw)
 
-    def record(
-        self, after: float, redraw: float, seconds: float, redraw_seconds: float
-    ) -> dict[str, Any]:
-        """The predicted utility of one request, as a certificate records it."""
-        return {
-            "metric": self.validation.metric,
-            "before": self.before,
-            "after": after,
-            "redraw": redraw,
-            "seconds": seconds,
-            "redraw_seconds": redraw_seconds,
-        }
-
 
 def predict_utility(
     validation: Validation,
-    law: Law,
     chain: Chain,
     groups: Sequence[NDArray[np.intp]],
     noise: Array,
@@ -200,6 +167,7 @@ def predict_utility(
     n_unlearn_steps: int,
 ) -> Utility:
     """The utility of quoted requests; `seconds` are the calibration times."""
+    law = chain.law()
     appraiser = Appraiser(validation, law, n_unlearn_steps)
     scores = np.empty((len(groups), 2))
     with blas_threads(law.blas_threads):
@@ -208,9 +176,11 @@ def predict_utility(
             scores[i] = appraiser.scores(request, float(noise[i]), n_unlearn_steps)
     if len(groups):
         request = Request.read(chain.problem.source, groups[0])
-        segment = Segment(n_unlearn_steps, float(noise[0]))
-        _, deletion = timed(_delete_and_discard, chain, groups[0], request, segment)
-        seconds = seconds + deletion
+        started = time.perf_counter()
+        # Everything that `unlearn` does after the calibration, on objects that are discarded.
+        problem = chain.problem.without(groups[0], request.X, request.Y)
+        chain.forgetting(problem, Segment(n_unlearn_steps, float(noise[0])), SystemGaussian())
+        seconds = seconds + (time.perf_counter() - started)
     return Utility(
         validation.metric,
         appraiser.before,
@@ -221,52 +191,30 @@ def predict_utility(
     )
 
 
-def langevin_record(
-    validation: Validation,
-    law: Law,
-    chain: Chain,
-    request: Request,
-    segment: Segment,
-    seconds: float,
+def utility_record(
+    validation: Validation, chain: Chain, request: Request, segment: Segment | None, seconds: float
 ) -> dict[str, Any]:
-    """The utility of a request that was just forgotten by `segment`, from the law before it."""
-    appraiser = Appraiser(validation, law, segment.steps)
-    scores = appraiser.scores(request, segment.noise, segment.steps)
-    return appraiser.record(*scores, seconds, _redraw_seconds(chain))
+    """The utility of a request that was just forgotten, as a certificate records it.
 
-
-def redraw_record(
-    validation: Validation, law: Law, request: Request, seconds: float
-) -> dict[str, Any]:
-    """The utility of a request that was just forgotten by a redraw, from the law before it."""
-    appraiser = Appraiser(validation, law, 1)
-    _, score = appraiser.scores(request, 0.0, 1)
-    return appraiser.record(score, score, seconds, seconds)
-
-
-def timed(
-    call: Callable[Arguments, Result], *args: Arguments.args, **options: Arguments.kwargs
-) -> tuple[Result, float]:
-    """The result of a call and the seconds that it took."""
-    started = time.perf_counter()
-    result = call(*args, **options)
-    return result, time.perf_counter() - started
+    `chain` is the one before the request. Without a segment, the request was a redraw.
+    """
+    steps, noise = segment or Segment(1, 0.0)
+    appraiser = Appraiser(validation, chain.law(), steps)
+    after, redraw = appraiser.scores(request, noise, steps)
+    return {
+        "metric": validation.metric,
+        "before": appraiser.before,
+        "after": redraw if segment is None else after,
+        "redraw": redraw,
+        "seconds": seconds,
+        "redraw_seconds": seconds if segment is None else _redraw_seconds(chain),
+    }
 
 
 def _redraw_seconds(chain: Chain) -> float:
     """Time of a redraw, measured by some of its steps, which are discarded."""
     steps, noise = chain.schedule.segments[0]
     some, eigenbasis = chain.problem.timing_sample(steps)
-    _, seconds = timed(chain.forgetting, chain.problem, Segment(some, noise), SystemGaussian())
-    return eigenbasis + seconds * steps / some
-
-
-def _delete_and_discard(
-    chain: Chain, rows: NDArray[np.intp], request: Request, segment: Segment
-) -> None:
-    # Everything that `unlearn` does after the calibration, on objects that are discarded.
-    chain.forgetting(chain.problem.without(rows, request.X, request.Y), segment, SystemGaussian())
-
-
-def _has_length(value: Any) -> bool:
-    return hasattr(value, "__len__") and not isinstance(value, str)
+    started = time.perf_counter()
+    chain.forgetting(chain.problem, Segment(some, noise), SystemGaussian())
+    return eigenbasis + (time.perf_counter() - started) * steps / some

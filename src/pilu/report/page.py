@@ -9,7 +9,7 @@ import numpy as np
 
 from pilu._digits import down, near, up
 from pilu._extras import need
-from pilu.certify.scope import limits_of, promises_of
+from pilu.certify.promises import limits_of, promises_of
 from pilu.report import words
 from pilu.report.contents import Certified, Contents, Costs, rows_forgotten
 from pilu.report.entries import count, describe_entry

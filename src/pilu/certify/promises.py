@@ -1,43 +1,14 @@
-"""What a certificate guarantees and what it does not, as named booleans and numbers.
+"""What a certificate guarantees and what it does not, in sentences.
 
-A certificate contains only these. Sentences are rendered from them when shown (`promises_of` and
-`limits_of`), so rewording a sentence alters no certificate. The statements are derived in
-docs/guarantee.md.
+A certificate contains only named booleans and numbers (`certificate.scope_of`). Sentences are
+rendered from them when shown, so rewording a sentence alters no certificate. The statements are
+derived in docs/guarantee.md.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from pilu._digits import up
-
-__all__ = [
-    "FACTS_OF_BATCHES",
-    "REFERENCES",
-    "limits_of",
-    "promises_of",
-    "scope_of_langevin",
-    "scope_of_redraw",
-    "scope_of_refit",
-]
-
-# For mini-batches: whether learning visited any of the rows' batches, whether unlearning visited
-# all of them, and whether a batch is empty.
-FACTS_OF_BATCHES = ("batches_visited", "batches_revisited", "batches_left_empty")
-
-_COMMON = {
-    # The analysis treats these as constants, although the row was present when they were set.
-    "covers_step_size_and_regularisation": False,
-    "covers_preprocessing_fitted_with_the_row": False,
-    "covers_choices_made_after_seeing_parameters": False,
-    # Other sources of information about the row.
-    "covers_earlier_releases_and_copies": False,
-    "covers_published_noise_levels_and_quotes": False,
-    "covers_requests_that_depend_on_a_release": False,
-    "covers_floating_point": False,
-    # A classifier may keep the name of a class without any remaining row.
-    "covers_class_names": False,
-}
 
 # What the released parameters are compared with, by method.
 REFERENCES = {
@@ -61,7 +32,6 @@ _LIMITS_OF_CHAINS = (
     "The proof is for real numbers. It does not cover floating-point sampling.",
 )
 
-
 _LIMITS_OF_REFIT = (
     "Models, predictions, scaler means or other results that were published earlier are not "
     "covered. Comparing them with this release can reveal the removed rows.",
@@ -76,63 +46,6 @@ _LIMITS_OF_REFIT = (
     "covered. Nor are the time that a fit took and the rounding of transformers on other hardware.",
     "The proof is for real numbers. It does not cover floating-point sampling of the noise.",
 )
-
-
-def scope_of_langevin(
-    *,
-    private: bool,
-    conditional: bool,
-    epsilon: float,
-    delta: float,
-    slack: float,
-    both_directions: bool,
-) -> dict[str, Any]:
-    """Scope of a certificate issued after Langevin unlearning."""
-    reverse_delta: float | None
-    if conditional:
-        reverse_delta = None  # the total is stated in the direction of Definition 1
-    elif both_directions:
-        reverse_delta = delta
-    elif slack > 0:  # the sensitivity bounds hold along the run with the rows (Theorem 1)
-        reverse_delta = min(delta - slack + math.exp(min(epsilon, 700.0)) * slack, 1.0)
-    else:
-        reverse_delta = None
-    return {
-        "private": private,
-        "self_referenced": True,
-        "equal_to_retraining": False,
-        "conditional_on_earlier_requests": conditional,
-        "reverse_delta": reverse_delta,
-        **_COMMON,
-    }
-
-
-def scope_of_redraw(*, private: bool) -> dict[str, Any]:
-    """Scope of a certificate issued after a redraw."""
-    return {
-        "private": private,
-        "self_referenced": True,
-        "equal_to_retraining": True,
-        "conditional_on_earlier_requests": False,
-        "reverse_delta": 0.0,
-        **_COMMON,
-    }
-
-
-def scope_of_refit(*, private: bool, delta: float) -> dict[str, Any]:
-    """Scope of a certificate issued after a refit: a comparison with retraining."""
-    return {
-        "private": private,
-        "self_referenced": False,
-        "equal_to_retraining": False,
-        "compared_with_retraining": True,
-        "conditional_on_earlier_requests": False,
-        "reverse_delta": delta,
-        **_COMMON,
-        "covers_step_size_and_regularisation": True,
-        "covers_preprocessing_fitted_with_the_row": True,
-        "covers_class_names": True,
-    }
 
 
 def limits_of(record: Mapping[str, Any]) -> tuple[str, ...]:
