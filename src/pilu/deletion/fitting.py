@@ -1,8 +1,9 @@
 """Fit a table of any size in one pass over its rows, none of which are kept."""
 
 import math
+import secrets
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,30 +23,20 @@ from pilu.exceptions import WrongInput
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectrum import check_room
 
-__all__ = ["FittedTable", "fit_table"]
-
-
-class FittedTable(NamedTuple):
-    """A model fitted on a table, the hashed names of its rows, and the size of each class."""
-
-    model: Model
-    names: Names
-    class_counts: list[int] | None  # rows of each class
-
 
 def fit_table(
     table: Table,
     columns: Columns,
-    key: bytes,
     *,
-    loss: str = "squared",
-    scheduler: str | None = None,
-    memory: int | None = None,
+    loss: str,
+    scheduler: str | None,
+    memory: int | None,
     **parameters: Any,
-) -> FittedTable:
+) -> tuple[Model, Names]:
     """Learn from a table in one pass, within `memory` bytes, or on a dask cluster.
 
-    For other losses than ridge, the rows stay in memory during learning.
+    Returns the model and the hashed names of its rows. For other losses than ridge, the rows stay
+    in memory during learning.
     """
     model = _model(loss, columns.classify, parameters)
     if table.n_rows < 2:
@@ -58,7 +49,7 @@ def fit_table(
         )
     held = table.held_bytes + (0 if model.learns_from_sums else 8 * n * width)
     most_bytes = batch_bytes_within(memory, n, width + bool(model.fit_intercept), held)
-    targets = _targets(table, model)
+    targets, key = _targets(table, model), secrets.token_bytes(32)
     kinds = ("subject",) if columns.id is None else ("id", "subject")
     one = TablePass(table.path, n, targets, key, kinds)
     source = RowSource(
@@ -72,11 +63,11 @@ def fit_table(
     _check_unique(table, one.notes.names)
     start, book = np.zeros((source.n_columns, targets.n_outputs)), RowBook(None, None, key)
     step_size = _step_size(model.step_size, problem.largest)
-    model.adopt(learn(model, problem, step_size, start, book), targets, width)
     counts = None
     if isinstance(targets, ClassTargets):
-        counts = [int(count) for count in targets.counts(one.notes.target_sums, n)]
-    return FittedTable(model, one.notes.names, counts)
+        counts = targets.counts(one.notes.target_sums, n)
+    fitted = learn(model, problem, step_size, start, book, counts)
+    return model.adopt(fitted, targets, width), one.notes.names
 
 
 def _targets(table: Table, model: Model) -> NumericTargets | ClassTargets:

@@ -18,8 +18,6 @@ from pilu.deletion import merkle
 from pilu.deletion.log import Entry, Log, canonical
 from pilu.exceptions import LedgerMismatch, StoreDamaged, WrongInput
 
-__all__ = ["Ledger", "check_is_store"]
-
 _SCHEMA = """
 CREATE TABLE entries (place INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL);
@@ -41,13 +39,11 @@ class Ledger:
         self.path, self._patience = path, patience
         self._cached: tuple[tuple[int, int], Log] | None = None  # the log of a `_version`
         self._uncommitted: Log | None = None  # the log with what this transaction has appended
-        try:
+        with _explained(path):
             self._database = sqlite3.connect(path, timeout=patience, isolation_level=None)
             for setting in _SETTINGS:
                 self._database.execute(setting)
             application_id = self._database.execute("PRAGMA application_id").fetchone()[0]
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise StoreDamaged(_explain(path, error)) from None
         if application_id not in (0, _APPLICATION_ID):
             raise StoreDamaged(f"{path} is not a ledger of pilu, but another SQLite file.")
 
@@ -55,12 +51,10 @@ class Ledger:
     def create(cls, path: Path) -> "Ledger":
         """A new, empty ledger."""
         ledger = cls(path)
-        try:
+        with _explained(path):
             ledger._database.executescript(
                 f"BEGIN; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA} COMMIT;"
             )
-        except sqlite3.Error as error:
-            raise StoreDamaged(_explain(path, error)) from None
         return ledger
 
     def close(self) -> None:
@@ -91,18 +85,16 @@ class Ledger:
             raise RuntimeError("a ledger has one transaction at a time: leave the block first.")
         self._uncommitted = None
         try:
-            self._database.execute(begin)
-            yield
-            appended = self._uncommitted
-            written = None if appended is None else (self._version(), appended)
-            self._database.execute("COMMIT")
+            with _explained(self.path):
+                self._database.execute(begin)
+                yield
+                appended = self._uncommitted
+                written = None if appended is None else (self._version(), appended)
+                self._database.execute("COMMIT")
             self._cached, self._uncommitted = written or self._cached, None
-        except BaseException as error:
+        except BaseException:
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
-            # sqlite3 itself fails to decode the names in a damaged file
-            if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
-                raise StoreDamaged(_explain(self.path, error)) from None
             raise
 
     # The log
@@ -198,11 +190,9 @@ class Ledger:
     def check_whole(self) -> None:
         """Refuse a file that SQLite itself finds damaged; reads all of it from the disk again."""
         self._cached = None
-        try:
+        with _explained(self.path):
             self._database.execute("PRAGMA shrink_memory")  # drops the pages held in memory
             answer = self._database.execute("PRAGMA integrity_check").fetchone()[0]
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise StoreDamaged(_explain(self.path, error)) from None
         if answer != "ok":
             reason = " ".join(str(answer).split())
             raise StoreDamaged(f"{self.path} is damaged: {reason}. Restore it from a backup.")
@@ -214,6 +204,14 @@ def check_is_store(folder: Path) -> None:
         raise WrongInput(f"{folder} must be a store, got no such folder. `pilu fit` makes one.")
     if not (folder / "ledger.sqlite").is_file():
         raise WrongInput(f"{folder} must be a store, got a folder without ledger.sqlite.")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # it cannot decode a damaged file's names
+        raise StoreDamaged(_explain(path, error)) from None
 
 
 def _explain(path: Path, error: Exception) -> str:

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from pilu._digits import down, near, up
 from pilu._extras import need
-from pilu.report.contents import Contents, Costs
+from pilu.deletion.costs import Costs
+from pilu.report.contents import Contents
 from pilu.report.entries import count
-
-__all__ = ["Histogram", "Picture", "draw_budget", "draw_costs", "histogram"]
 
 _INK, _SPENT, _LEFT, _OVER, _EXPENSIVE = "#1d2733", "#2f6690", "#dfe7ee", "#a3271f", "#a04a24"
 _WIDE = 30.0  # beyond this ratio of largest to smallest cost the axis is logarithmic
