@@ -55,10 +55,7 @@ def fit_table(
     source = RowSource(
         None, width, bool(model.fit_intercept), np.ones(n, dtype=bool), one.notes.digests, key
     )
-    if model.learns_from_sums:
-        problem = _in_one_pass(table, one, model, source, most_bytes, scheduler)
-    else:
-        problem = _in_memory(table, one, model, source, most_bytes)
+    problem = _problem(table, one, model, source, most_bytes, scheduler)
     one.check()
     _check_unique(table, one.notes.names)
     start, book = np.zeros((source.n_columns, targets.n_outputs)), RowBook(None, None, key)
@@ -85,8 +82,8 @@ def _targets(table: Table, model: Model) -> NumericTargets | ClassTargets:
 
 
 def _model(loss: str, classify: bool, parameters: Mapping[str, Any]) -> Model:
-    kinds = {"squared": "classification" if classify else "regression"}
-    kinds |= {"logistic": "logistic", "huber": "huber"}
+    squared = "classification" if classify else "regression"
+    kinds = {"squared": squared, "logistic": "logistic", "huber": "huber"}
     check_choice("loss", loss, tuple(kinds))
     if loss != "squared" and classify != (loss == "logistic"):
         expected = "a class (--classify)" if loss == "logistic" else "a number, not a class,"
@@ -100,7 +97,7 @@ def _model(loss: str, classify: bool, parameters: Mapping[str, Any]) -> Model:
     return model
 
 
-def _in_one_pass(
+def _problem(
     table: Table,
     one: TablePass,
     model: Model,
@@ -108,33 +105,24 @@ def _in_one_pass(
     most_bytes: int,
     scheduler: str | None,
 ) -> Problem:
-    n, p, alpha = source.n_rows, source.n_columns, float(model.alpha)
-    if scheduler is not None:
-        if n < p:
-            raise WrongInput(
-                f"scheduler must be left out for fewer rows than columns, got {n:,} rows of {p:,}: "
-                "such a table is fitted from its rows, in one process."
-            )
-        check_room(p)
-        statistics = one.by_cluster(table, scheduler, fit_intercept=source.fit_intercept)
-        return RidgeProblem.of_statistics(source, alpha, statistics)
-    with one.here(table, most_bytes) as read:
-        return RidgeProblem.collected(source, alpha, one.targets.n_outputs, read)
-
-
-def _in_memory(
-    table: Table,
-    one: TablePass,
-    model: Model,
-    source: RowSource,
-    most_bytes: int,
-) -> Problem:
-    n, d = source.n_rows, one.targets.n_outputs
-    X, Y = np.empty((n, source.n_features)), np.empty((n, d))
-    for batch in table.batches(Scan(most_bytes=most_bytes)):
-        X[batch.places], Y[batch.places] = one.rows(batch)
-    one.check()
-    return model.make_problem(source.reading(ArrayRows(X, Y)), d)
+    n, p, alpha, d = source.n_rows, source.n_columns, float(model.alpha), one.targets.n_outputs
+    if not model.learns_from_sums:
+        X, Y = np.empty((n, source.n_features)), np.empty((n, d))
+        for batch in table.batches(Scan(most_bytes=most_bytes)):
+            X[batch.places], Y[batch.places] = one.rows(batch)
+        one.check()  # otherwise some rows may be undefined
+        return model.make_problem(source.reading(ArrayRows(X, Y)), d)
+    if scheduler is None:
+        with one.here(table, most_bytes) as read:
+            return RidgeProblem.collected(source, alpha, d, read)
+    if n < p:
+        raise WrongInput(
+            f"scheduler must be left out for fewer rows than columns, got {n:,} rows of {p:,}: "
+            "such a table is fitted from its rows, in one process."
+        )
+    check_room(p)
+    statistics = one.by_cluster(table, scheduler, fit_intercept=source.fit_intercept)
+    return RidgeProblem.of_statistics(source, alpha, statistics)
 
 
 def _check_unique(table: Table, names: Names) -> None:
