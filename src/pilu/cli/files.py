@@ -38,7 +38,7 @@ class ReceiptFile:
         except BaseException:
             # Only the log knows whether the change was made before the error.
             if self._receipt is not None:
-                if desk.has(self._receipt):
+                if self._receipt.is_in(desk.log()):
                     self._rename()
                 else:
                     self._part.unlink(missing_ok=True)

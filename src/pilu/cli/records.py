@@ -11,6 +11,9 @@ import typer
 from pilu.cli.answers import format_table, opened, print_answer, print_checks
 from pilu.cli.files import check_output, read_text, write_whole
 from pilu.cli.options import Json, Out, Since, Store, TableNow, refuse_if
+from pilu.deletion.ledger import Ledger, check_is_store
+from pilu.deletion.log import check_proof, proof_of_growth, proof_of_place
+from pilu.deletion.merkle import Head
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, WrongInput
 from pilu.report.entries import describe_entry
 
@@ -30,10 +33,6 @@ def ledger(
     as_json: Json = False,
 ) -> None:
     """Show the log, and check that it has only grown since an earlier head."""
-    from pilu.deletion.ledger import Ledger, check_is_store
-    from pilu.deletion.log import proof_of_growth, proof_of_place
-    from pilu.deletion.merkle import Head
-
     check_is_store(store)
     refuse_if(
         {
@@ -88,7 +87,6 @@ def verify(
     """Check a store, or a file that was written for others. With the table, check the data, too."""
     if what.is_dir():
         from pilu.deletion.checking import check_store
-        from pilu.deletion.merkle import Head
 
         refuse_if(
             {
@@ -122,8 +120,6 @@ def verify(
         elif kind == "pilu.release":
             print_checks(what, _verified_release(record, store), as_json)
         elif kind.startswith("pilu.proof"):
-            from pilu.deletion.log import check_proof
-
             checked = check_proof(record)
             print_answer(checked, f"{what} holds.\n{checked['says']}", as_json)
         else:

@@ -22,7 +22,6 @@ from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import Request
 from pilu.data.statistics import Statistics
 from pilu.data.tables import encoded_targets
-from pilu.deletion.log import Entry
 from pilu.deletion.merkle import Head
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.store import Snapshot, Store
@@ -207,7 +206,7 @@ def check_receipt(
     if receipt.entry.get("store") != log.entries[0].record["store"]:
         raise CertificateMismatch(f"the receipt is from another store than {store.folder}.")
     log.growth_from(receipt.head)
-    if not log.has(Entry(receipt.place, receipt.entry)):
+    if not receipt.is_in(log):
         raise LedgerMismatch(f"the receipt is not in the log of {store.folder}.")
     checks |= dict.fromkeys(
         ("in_the_log_of_the_store", "log_grown_from_its_head", "issuer_checked"), True

@@ -16,7 +16,7 @@ from pilu.certify.coarse import coarse_accountant
 from pilu.data.names import hash_of
 from pilu.data.tables import Columns, open_table
 from pilu.deletion.fitting import fit_table
-from pilu.deletion.log import Entry, Log
+from pilu.deletion.log import Log
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.release import release_record
 from pilu.deletion.store import Snapshot, Store, check_is_free
@@ -120,10 +120,6 @@ class Desk:
         """The log as it is now."""
         return self.store.read_log()
 
-    def has(self, receipt: Receipt) -> bool:
-        """Whether the log has the entry of a receipt: whether the change it certifies is done."""
-        return self.log().has(Entry(receipt.place, receipt.entry))
-
     def quote(
         self, subjects: Sequence[Any], table: str | Path | None = None, **options: Any
     ) -> Quote:
@@ -155,13 +151,11 @@ class Desk:
     # Forgetting
 
     def unlearn(self, subject: Any, **options: Any) -> Certificate:
-        """Forget all rows of a subject as one group; options as in `LangevinRidge.unlearn`, and:
+        """Forget all rows of a subject as one group.
 
-        table : path, if the table was moved
-        redraw_if_needed : redraw if the request would exceed the budget
-        recollect : sum the statistics again from the table
-        deliver : called with the receipt, which includes the evidence, before anything is changed.
-            If it raises, nothing is changed.
+        Options are those of `LangevinRidge.unlearn`, and `table`, `redraw_if_needed`, `recollect`
+        and `deliver`. `deliver` is called with the receipt, which includes the evidence, before
+        anything is changed. If it raises, nothing is changed.
         """
 
         def choose(snapshot: Snapshot) -> Subjects:

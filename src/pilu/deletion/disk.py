@@ -8,8 +8,8 @@ from pathlib import Path
 
 @contextmanager
 def replaced_by(path: Path) -> Iterator[Path]:
-    """A new file beside another, to be written in the block; at its end it takes the name."""
-    part = path.with_name(f".{path.name}.part")
+    """A new file of the same kind, to be written in the block; at its end it takes the name."""
+    part = path.with_name(f".{path.name}.part{path.suffix}")
     try:
         yield part
         os.replace(part, path)

@@ -52,6 +52,10 @@ class Receipt:
         """The same with a signature."""
         return replace(self, signature=envelope)
 
+    def is_in(self, log: Log) -> bool:
+        """Whether a log has the entry: whether the change that it certifies was made."""
+        return log.has(Entry(self.place, self.entry))
+
     def verify(self) -> dict[str, bool]:
         """Recompute the certificate and follow the proof to the head; a mismatch raises."""
         if self.evidence is None:

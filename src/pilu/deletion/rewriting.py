@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from pilu.data.file_sets import files_of, is_pattern, root_of
 from pilu.data.names import hash_of
 from pilu.data.table_writing import write_without
-from pilu.deletion.disk import sync_folder
+from pilu.deletion.disk import replaced_by, sync_folder
 from pilu.deletion.store import Snapshot
 from pilu.exceptions import WrongInput
 
@@ -34,25 +35,19 @@ def rewrite_without_forgotten(snapshot: Snapshot, table: Path, out: Path) -> int
     It may replace the old one. Several files go into a folder under their old names, once all of
     them are complete.
     """
-    files, names = files_of(table), {table: out}
+    names = {table: out}
     if is_pattern(table):
-        names = {file: out / file.relative_to(root_of(table)) for file in files}
+        names = {file: out / file.relative_to(root_of(table)) for file in files_of(table)}
         for name in names.values():
             name.parent.mkdir(parents=True, exist_ok=True)
     elif out.suffix.lower() != table.suffix.lower():
         raise WrongInput(f"out must end in {table.suffix} as the table does, got {out.name}.")
-    parts, n_left = {}, 0
-    try:
-        for file in files:
-            name = names[file].resolve()
-            parts[name] = name.with_name(f".{name.name}.part{name.suffix}")
-            n_left += _rewrite(snapshot, file, parts[name])
-        for name, part in parts.items():
-            os.replace(part, name)
-    finally:
-        for part in parts.values():
-            part.unlink(missing_ok=True)
-    for folder in {name.parent for name in parts}:
+    n_left = 0
+    with ExitStack() as stack:
+        for file, name in names.items():
+            part = stack.enter_context(replaced_by(name.resolve()))
+            n_left += _rewrite(snapshot, file, part)
+    for folder in {name.resolve().parent for name in names.values()}:
         sync_folder(folder)
     return n_left
 
