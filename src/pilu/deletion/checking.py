@@ -122,7 +122,6 @@ def _check_history(store: Store, snapshot: Snapshot) -> None:
         )
     fitted = snapshot.model.fitted_
     source, chain, spent = fitted.source, fitted.chain, fitted.spent
-    schedule = tuple((s.steps, s.noise) for s in chain.schedule.segments)
     settings = ("n_rows", "budget")
     require(
         names_parameters(history.parameters, chain.theta, source.key),
@@ -136,7 +135,10 @@ def _check_history(store: Store, snapshot: Snapshot) -> None:
         fitted.certificates == tuple(history.issued),
         "the state names other certificates than the log",
     )
-    require(schedule == history.schedule, "the schedule is not that of the certificates")
+    require(
+        snapshot.model.schedule_ == history.schedule,
+        "the schedule is not that of the certificates",
+    )
     require(
         [state[name] for name in settings] == [first[name] for name in settings]
         and (chain.problem.alpha, chain.step_size, chain.private)

@@ -93,7 +93,7 @@ class Desk:
             "loss": chain.problem.describe_loss(),
             "alpha": chain.problem.alpha,
             "step_size": chain.step_size,
-            "learning": [[s.steps, s.noise] for s in chain.schedule.segments],
+            "learning": model.schedule_,
             "private": chain.private,
             "parameters_sha256": hash_of_parameters(chain.theta, key),
         }

@@ -38,7 +38,6 @@ class Ledger:
     def __init__(self, path: Path, *, patience: float = 30.0) -> None:
         self.path, self._patience = path, patience
         self._cached: tuple[tuple[int, int], Log] | None = None  # the log of a `_version`
-        self._uncommitted: Log | None = None  # the log with what this transaction has appended
         with _explained(path):
             self._database = sqlite3.connect(path, timeout=patience, isolation_level=None)
             for setting in _SETTINGS:
@@ -83,16 +82,13 @@ class Ledger:
     def _transaction(self, begin: str) -> Iterator[None]:
         if self._database.in_transaction:
             raise RuntimeError("a ledger has one transaction at a time: leave the block first.")
-        self._uncommitted = None
         try:
             with _explained(self.path):
                 self._database.execute(begin)
                 yield
-                appended = self._uncommitted
-                written = None if appended is None else (self._version(), appended)
                 self._database.execute("COMMIT")
-            self._cached, self._uncommitted = written or self._cached, None
         except BaseException:
+            self._cached = None  # it may have entries that were not committed
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
             raise
@@ -105,8 +101,6 @@ class Ledger:
 
         It is read and hashed again only if the file was written since the last time.
         """
-        if self._uncommitted is not None:
-            return self._uncommitted
         version = self._version()
         if self._cached is None or self._cached[0] != version:
             self._cached = version, self._read_log()
@@ -125,7 +119,7 @@ class Ledger:
             "INSERT INTO entries VALUES (?, ?)", (entry.place, canonical(record))
         )
         self._database.execute("INSERT OR REPLACE INTO head VALUES (1, ?)", (str(log.head),))
-        self._uncommitted = log
+        self._cached = self._version(), log
         return entry
 
     def _version(self) -> tuple[int, int]:
@@ -133,7 +127,7 @@ class Ledger:
 
         `data_version` is the counter by which SQLite itself decides whether the pages that it
         holds in memory are still those of the file. `total_changes` also counts changes that were
-        rolled back.
+        rolled back: after such, nothing is cached.
         """
         (version,) = self._database.execute("PRAGMA data_version").fetchone()
         return version, self._database.total_changes

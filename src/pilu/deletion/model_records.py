@@ -53,7 +53,7 @@ def record_of(model: Model) -> dict[str, Any]:
         "parameters": {**model.get_params(), "random_state": None},
         "n_features": int(model.n_features_in_),
         "step_size": chain.step_size,
-        "schedule": [[segment.steps, segment.noise] for segment in chain.schedule.segments],
+        "schedule": model.schedule_,
         "private": chain.private,
         "fit_intercept": fitted.source.fit_intercept,
         "alpha": problem.alpha,
