@@ -17,7 +17,6 @@ from benchmarks.data import Array, Size, make_data, with_intercept
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
 from pilu.data.tables import Columns
-from pilu.deletion.budget import Budget
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
 
@@ -45,7 +44,8 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
             folder / "people.parquet",
             COLUMNS,
             n_steps=size.T,
-            budget=Budget(1e3, 0.9),
+            budget_epsilon=1e3,
+            budget_delta=0.9,
         )
         with desk:
             step_size = desk.store.read().model.step_size_

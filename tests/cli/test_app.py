@@ -140,6 +140,23 @@ def test_a_table_without_the_forgotten(fitted):
     fitted("unlearn store --subject p4 --steps 1")
 
 
+@pytest.mark.parametrize("loss", ["squared --classify", "logistic"])
+def test_the_last_rows_of_a_class(run, loss):
+    """Refused, with the option that allows it; the counts of rows are kept in the store."""
+    table = pyarrow.parquet.read_table("people.parquet")
+    labels = ["rare" if i // 3 in (3, 4) else "up" if i % 2 else "down" for i in range(60)]
+    where = table.column_names.index("y")
+    pyarrow.parquet.write_table(table.set_column(where, "y", pa.array(labels)), "people.parquet")
+    run(f"fit people.parquet --target y --subject person --out store --noise 0.01 --loss {loss}")
+    run("unlearn store --subject p3")
+    for command in ("unlearn store --subject p4", "unlearn store --subject p4 --method redraw"):
+        output = run(command, code=2)
+        assert "the last row(s) of class 'rare'" in output
+        assert output.endswith("or pass --keep-empty-classes.\n")
+    assert "Forgot 3 row(s)" in run("unlearn store --subject p4 --keep-empty-classes")
+    assert "Forgot 3 row(s)" in run("unlearn store --subject p5")
+
+
 def test_a_receipt_is_taken_back_if_the_deletion_fails(fitted, tmp_path, monkeypatch):
     def fails(self, *_):
         raise OSError(28, "No space left on device", "arrays-1")

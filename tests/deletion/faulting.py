@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import pilu.cli.app
 import pilu.deletion.costs
-import pilu.deletion.proofs
+import pilu.deletion.log
 import pilu.deletion.rewriting
 from deletion.killing import Bomb
 from pilu.data.tables import Columns

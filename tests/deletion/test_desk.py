@@ -16,7 +16,6 @@ from pilu.certify.coarse import CoarseExact
 from pilu.data import table as table_module
 from pilu.data.tables import Columns
 from pilu.deletion import merkle
-from pilu.deletion.budget import Budget
 from pilu.deletion.desk import Desk
 from pilu.deletion.predicting import predict_table
 from pilu.deletion.release import release_record
@@ -140,7 +139,7 @@ def test_nobody_twice_and_nobody_unknown(desk):
 
 
 def test_a_budget_is_kept(parquet, tmp_path):
-    settings = {"n_steps": 50, "noise": 0.01, "budget": Budget(1.5, 0.5)}
+    settings = {"n_steps": 50, "noise": 0.01, "budget_epsilon": 1.5, "budget_delta": 0.5}
     with Desk.create(tmp_path / "small", parquet, COLUMNS, **settings) as desk:
         spent = desk.unlearn("person number 3", epsilon=1.0, n_unlearn_steps=1).total_epsilon
         assert spent > 0.5

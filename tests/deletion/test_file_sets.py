@@ -65,13 +65,13 @@ def test_rows_that_lie_in_two_files(many, pattern, tmp_path):
     certificate = many.unlearn("person number 10", n_unlearn_steps=1, deliver=found.append)
     assert certificate.rows == (30, 31, 32)
     assert check_receipt(found[0], many.store, pattern)["inputs_checked_against_data"]
-    moment, key = many.store.read(), many.store.key
-    assert still_in_table(moment, key).tolist() == [30, 31, 32]
-    assert rewrite_without_forgotten(moment, key, pattern, tmp_path / "left") == N - 3
+    moment = many.store.read()
+    assert still_in_table(moment).tolist() == [30, 31, 32]
+    assert rewrite_without_forgotten(moment, pattern, tmp_path / "left") == N - 3
     left = tmp_path / "left" / pattern.name
-    assert len(still_in_table(moment, key, left)) == 0
+    assert len(still_in_table(moment, left)) == 0
     assert check_store(many.store, table=left)["rows_and_statistics_are_those_of_the_table"]
-    rewrite_without_forgotten(moment, key, pattern, tmp_path / "data")  # in place
+    rewrite_without_forgotten(moment, pattern, tmp_path / "data")  # in place
     assert many.unlearn("person number 11", n_unlearn_steps=1).rows == (33, 34, 35)
 
 
@@ -223,11 +223,11 @@ def lines_of(path):
 
 
 def test_files_of_several_folders_are_rewritten_into_several(store_apart, apart, tmp_path):
-    moment, key, out = store_apart.read(), store_apart.key, tmp_path / "out"
-    assert rewrite_without_forgotten(moment, key, apart, out) == N - 3
+    moment, out = store_apart.read(), tmp_path / "out"
+    assert rewrite_without_forgotten(moment, apart, out) == N - 3
     assert [len(lines_of(out / name / "part.csv")) for name in "ab"] == [27, 30]
     assert check_store(store_apart, table=out / "*" / "part.csv")
-    assert rewrite_without_forgotten(moment, key, apart, tmp_path / "data") == N - 3
+    assert rewrite_without_forgotten(moment, apart, tmp_path / "data") == N - 3
     assert [len(lines_of(tmp_path / "data" / name / "part.csv")) for name in "ab"] == [27, 30]
 
 
@@ -242,7 +242,7 @@ def test_files_are_rewritten_together_or_not_at_all(store_apart, apart, tmp_path
 
     monkeypatch.setattr(table_writing, "_csv", full)
     with pytest.raises(OSError, match="No space left"):
-        rewrite_without_forgotten(store_apart.read(), store_apart.key, apart, tmp_path / "data")
+        rewrite_without_forgotten(store_apart.read(), apart, tmp_path / "data")
     after = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
     assert after == before
 
@@ -304,4 +304,4 @@ def test_a_rewritten_table_is_called_as_the_old_one(desk, parquet, tmp_path):
     desk.unlearn("person number 3", n_unlearn_steps=1)
     moment = desk.store.read()
     with pytest.raises(ValueError, match=r"out must end in \.parquet as the table does, got clean"):
-        rewrite_without_forgotten(moment, desk.store.key, parquet, tmp_path / "clean")
+        rewrite_without_forgotten(moment, parquet, tmp_path / "clean")

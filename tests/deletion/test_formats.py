@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from pilu.cli.app import app
 from pilu.deletion.checking import check_receipt, check_store
 from pilu.deletion.desk import Desk
-from pilu.deletion.proofs import check_proof
+from pilu.deletion.log import check_proof
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.release import check_release
 from pilu.deletion.signing import check_signature

@@ -19,7 +19,7 @@ from pilu.cli.files import read_text
 from pilu.data.tables import Columns
 from pilu.deletion.checking import check_store
 from pilu.deletion.desk import Desk
-from pilu.deletion.proofs import check_proof, proof_of_growth, proof_of_place
+from pilu.deletion.log import check_proof, proof_of_growth, proof_of_place
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.signing import check_signature, make_keys, sign
 from pilu.exceptions import CertificateMismatch, PiluError

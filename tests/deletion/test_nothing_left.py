@@ -167,7 +167,7 @@ def test_no_byte_tells_of_the_row(forgetting, history):
         # a redraw replaces the parameters and leaves the statistics
         mine = ("parameters", "the hash of theta", "nonce")
         held.extend((n, p) for n, p in held_by(desk) if request != "redraw" or n in mine)
-        earlier.append(b"".join(bytes_of(desk.folder).values()))
+        earlier.append(b"".join(bytes_of(desk.store.folder).values()))
 
     def deliver(receipt):
         public = json.dumps(dict(receipt.entry))

@@ -18,8 +18,8 @@ from pilu.data.tables import Columns
 from pilu.deletion import checking
 from pilu.deletion.checking import check_receipt, check_store
 from pilu.deletion.desk import Desk
+from pilu.deletion.log import check_proof, proof_of_growth, proof_of_place
 from pilu.deletion.merkle import Head
-from pilu.deletion.proofs import check_proof, proof_of_growth, proof_of_place
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.release import check_release
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, RowsChanged, StoreDamaged

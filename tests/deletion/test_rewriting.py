@@ -18,7 +18,7 @@ PERSON = "person number 3"
 
 
 def rewritten(desk, table, out):
-    return rewrite_without_forgotten(desk.store.read(), desk.store.key, table, out)
+    return rewrite_without_forgotten(desk.store.read(), table, out)
 
 
 def fitted(table, tmp_path, columns=COLUMNS):
@@ -29,12 +29,12 @@ def fitted(table, tmp_path, columns=COLUMNS):
 def test_a_table_without_the_forgotten(kind, request, tmp_path, rows):
     path = request.getfixturevalue(kind)
     with Desk.create(tmp_path / "s", path, COLUMNS, n_steps=50, noise=0.01) as desk:
-        assert len(still_in_table(desk.store.read(), desk.store.key)) == 0
+        assert len(still_in_table(desk.store.read())) == 0
         desk.unlearn("person number 3")
-        found = still_in_table(desk.store.read(), desk.store.key)
+        found = still_in_table(desk.store.read())
         assert found.tolist() == GONE
         assert rewritten(desk, path, path) == N - 3
-        assert len(still_in_table(desk.store.read(), desk.store.key)) == 0
+        assert len(still_in_table(desk.store.read())) == 0
         assert [p.name for p in path.parent.iterdir() if "part" in p.name] == []
         assert desk.unlearn("person number 7").rows == (21, 22, 23)
     left = np.delete(rows[1], GONE)
@@ -54,7 +54,7 @@ def test_a_matrix(tmp_path, rows):
     np.save(path, matrix)
     with Desk.create(tmp_path / "s", path, Columns(("1",), "0"), n_steps=50, noise=0.01) as desk:
         desk.unlearn("9")
-        found = still_in_table(desk.store.read(), desk.store.key)
+        found = still_in_table(desk.store.read())
         assert found.tolist() == [9]
         rewritten(desk, path, tmp_path / "left.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "left.npy"), np.delete(matrix, 9, axis=0))
@@ -130,7 +130,7 @@ def test_quoted_lines_of_a_csv(tmp_path):
     columns = Columns(("y",), None, "person", features=("x",))
     with Desk.create(tmp_path / "s", path, columns, n_steps=50, noise=0.01) as desk:
         desk.unlearn("p4")
-        found = still_in_table(desk.store.read(), desk.store.key)
+        found = still_in_table(desk.store.read())
         assert found.tolist() == [4]
         rewritten(desk, path, path)
         assert desk.unlearn("p5").rows == (5,)

@@ -107,7 +107,7 @@ def test_nothing_of_rows_or_runs_is_kept(desk):
     desk.unlearn("person number 3", **ASKED)
     state = desk.store.read().state["model"]
     assert set(state["parameters"]) >= {"n_auxiliary_runs"}
-    (folder,) = desk.folder.glob("arrays-*")
+    (folder,) = desk.store.folder.glob("arrays-*")
     held = {path.stem: np.load(path) for path in folder.glob("*.npy")}
     assert all(array.dtype != np.float64 or array.size <= 3 * 5 for array in held.values())
     # step size and curvature stand on a grid, so that they tell little of who was there

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from deletion.conftest import COLUMNS
-from pilu.deletion.budget import Budget
 from pilu.deletion.checking import check_store
 from pilu.deletion.desk import Desk
 from pilu.deletion.rewriting import rewrite_without_forgotten
@@ -63,7 +62,7 @@ def test_trouble_after_the_turn_is_told_from_trouble_before(desk, tmp_path, monk
 
 
 def test_a_refusal_leaves_nothing_behind(parquet, tmp_path):
-    settings = {"n_steps": 50, "noise": 0.01, "budget": Budget(1.5, 0.5)}
+    settings = {"n_steps": 50, "noise": 0.01, "budget_epsilon": 1.5, "budget_delta": 0.5}
     with Desk.create(tmp_path / "small", parquet, COLUMNS, **settings) as desk:
         desk.unlearn("person number 3")
         with pytest.raises(BudgetSpent):
@@ -84,7 +83,7 @@ def test_statistics_summed_anew_are_those_of_a_table_that_never_had_the_rows(
     """Bit for bit; those that came from a subtraction are not."""
     left = tmp_path / "left.parquet"
     desk.unlearn("person number 3")
-    rewrite_without_forgotten(desk.store.read(), desk.store.key, parquet, left)
+    rewrite_without_forgotten(desk.store.read(), parquet, left)
     with Desk.create(tmp_path / "never", left, COLUMNS, n_steps=50, noise=0.01):
         pass
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pilu._digits import near, up
-from pilu.cli.answers import describe_left, format_table, print_answer
-from pilu.cli.errors import opened
+from pilu.cli.answers import describe_left, format_table, opened, print_answer
 from pilu.cli.files import ReceiptFile, check_output, write_whole
 from pilu.cli.options import (
     Delta,
@@ -34,10 +33,7 @@ from pilu.cli.options import (
 from pilu.exceptions import DoneWithTrouble
 
 if TYPE_CHECKING:
-    from pilu.deletion.costs import Prices
-    from pilu.deletion.desk import Desk
-
-__all__ = ["fit", "quote", "redraw", "request", "run", "unlearn"]
+    from pilu.deletion.costs import Costs
 
 _MOST_EXPENSIVE = 10  # people that `quote --all` prints
 
@@ -98,7 +94,6 @@ def fit(
 ) -> None:
     """Learn from a table, batch by batch, into a new store."""
     from pilu.data.tables import Columns
-    from pilu.deletion.budget import Budget
     from pilu.deletion.desk import Desk
 
     refuse_if(
@@ -123,7 +118,8 @@ def fit(
         out,
         table,
         Columns(tuple(target), id, subject, classify=classify, ignored=tuple(ignore or ())),
-        budget=Budget(budget_epsilon, budget_delta),
+        budget_epsilon=budget_epsilon,
+        budget_delta=budget_delta,
         memory=None if memory is None else bytes_of(memory),
         scheduler=scheduler,
         loss=loss,
@@ -168,58 +164,51 @@ def quote(
         if everyone:
             if out is not None:
                 check_output("out", out, store, inputs=(desk.table(table),))
-            _print_prices(price_everybody(desk.store, table, **options), desk, out, as_json)
+            _print_costs(price_everybody(desk.store, table, **options), desk.left(), out, as_json)
             return
         quoted, left = desk.quote(subject or [], table, **options), desk.left()
-    lines: list[dict[str, Any]] = [
-        {"subject": name, "rows": len(rows), "noise": float(noise), "epsilon": float(reached)}
-        for name, rows, noise, reached in zip(
-            subject or [], quoted.requests, quoted.noise, quoted.epsilon, strict=True
-        )
-    ]
-    text = format_table(
-        ("subject", "rows", "noise", "epsilon"),
-        [
-            (line["subject"], str(line["rows"]), near(line["noise"]), up(line["epsilon"]))
-            for line in lines
-        ],
-    )
+    columns, sizes = ("subject", "rows", "noise", "epsilon"), map(len, quoted.requests)
+    noises, reached = quoted.noise.tolist(), quoted.epsilon.tolist()
+    lines = list(zip(subject or [], sizes, noises, reached, strict=True))
+    shown = [(name, str(rows), near(noise), up(most)) for name, rows, noise, most in lines]
     print_answer(
-        {"quotes": lines, "left": {"epsilon": left[0], "delta": left[1]}},
-        f"{text}\n{describe_left(left)}",
+        {
+            "quotes": [dict(zip(columns, line, strict=True)) for line in lines],
+            "left": {"epsilon": left[0], "delta": left[1]},
+        },
+        f"{format_table(columns, shown)}\n{describe_left(left)}",
         as_json,
     )
 
 
-def _print_prices(prices: "Prices", desk: "Desk", out: Path | None, as_json: bool) -> None:
+def _print_costs(
+    costs: "Costs", left: tuple[float, float], out: Path | None, as_json: bool
+) -> None:
     import numpy as np
 
     columns = ("subject", "rows", "noise")
-    lines = list(zip(prices.names, prices.rows.tolist(), prices.noise.tolist(), strict=True))
+    lines = list(zip(costs.names, costs.rows.tolist(), costs.noise.tolist(), strict=True))
     if out is not None:
         file = io.StringIO()
         csv.writer(file, lineterminator="\n").writerows([columns, *lines])
         write_whole(out, file.getvalue())
-    left = desk.left()
-    record = {
-        "epsilon": prices.epsilon,
-        "delta": prices.delta,
-        "n_unlearn_steps": prices.n_unlearn_steps,
-        "quotes": [dict(zip(columns, line, strict=True)) for line in lines],
-        "left": {"epsilon": left[0], "delta": left[1]},
-    }
     most_expensive = sorted(lines, key=lambda line: -line[2])[:_MOST_EXPENSIVE]
-    least, median, most = np.quantile(prices.noise, (0.0, 0.5, 1.0))
-    text = (
-        f"{len(lines):,} people at epsilon {up(prices.epsilon)}, delta {up(prices.delta)}: noise "
+    shown = [(name, str(rows), near(noise)) for name, rows, noise in most_expensive]
+    least, median, most = np.quantile(costs.noise, (0.0, 0.5, 1.0))
+    written = "" if out is None else f"\nAll quotes: {out}"
+    print_answer(
+        {
+            "epsilon": costs.epsilon,
+            "delta": costs.delta,
+            "n_unlearn_steps": costs.n_unlearn_steps,
+            "quotes": [dict(zip(columns, line, strict=True)) for line in lines],
+            "left": {"epsilon": left[0], "delta": left[1]},
+        },
+        f"{len(lines):,} people at epsilon {up(costs.epsilon)}, delta {up(costs.delta)}: noise "
         f"{near(least)} to {near(most)}, median {near(median)}. The most expensive:\n"
-        + format_table(
-            columns, [(name, str(rows), near(noise)) for name, rows, noise in most_expensive]
-        )
-        + f"\n{describe_left(left)}"
-        + (f"\nAll quotes: {out}" if out is not None else "")
+        f"{format_table(columns, shown)}\n{describe_left(left)}{written}",
+        as_json,
     )
-    print_answer(record, text, as_json)
 
 
 def unlearn(
@@ -238,22 +227,20 @@ def unlearn(
     as_json: Json = False,
 ) -> None:
     """Forget all rows of a person now, and write a receipt with a certificate."""
-    file = ReceiptFile(receipt, store, sign)
-    with opened(store) as desk:
-        certificate = file.delivered_by(
-            desk,
-            desk.unlearn,
-            subject=only(subject),
-            epsilon=epsilon,
-            delta=delta,
-            n_unlearn_steps=n_unlearn_steps,
-            method=method,
-            redraw_if_needed=redraw_if_needed,
-            keep_empty_classes=keep_empty_classes,
-            recollect=recollect,
-            table=table,
-        )
-        _print_done(desk, certificate, file.path, as_json)
+    _change(
+        "unlearn",
+        ReceiptFile(receipt, store, sign),
+        as_json,
+        subject=only(subject),
+        epsilon=epsilon,
+        delta=delta,
+        n_unlearn_steps=n_unlearn_steps,
+        method=method,
+        redraw_if_needed=redraw_if_needed,
+        keep_empty_classes=keep_empty_classes,
+        recollect=recollect,
+        table=table,
+    )
 
 
 def request(
@@ -287,23 +274,18 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Forget all queued people, as one group."""
-    file = ReceiptFile(receipt, store, sign)
-    with opened(store) as desk:
-        certificate = file.delivered_by(
-            desk,
-            desk.run,
-            epsilon=epsilon,
-            delta=delta,
-            n_unlearn_steps=n_unlearn_steps,
-            redraw_if_needed=redraw_if_needed,
-            keep_empty_classes=keep_empty_classes,
-            recollect=recollect,
-            table=table,
-        )
-        if certificate is None:
-            print_answer({"pending": 0}, "No requests are pending.", as_json)
-            return
-        _print_done(desk, certificate, file.path, as_json)
+    _change(
+        "run",
+        ReceiptFile(receipt, store, sign),
+        as_json,
+        epsilon=epsilon,
+        delta=delta,
+        n_unlearn_steps=n_unlearn_steps,
+        redraw_if_needed=redraw_if_needed,
+        keep_empty_classes=keep_empty_classes,
+        recollect=recollect,
+        table=table,
+    )
 
 
 def redraw(
@@ -316,36 +298,34 @@ def redraw(
 ) -> None:
     """Draw new parameters from the remaining rows: epsilon = 0, and the full budget again."""
     file = ReceiptFile(receipt, store, sign)
-    with opened(store) as desk:
-        certificate = file.delivered_by(desk, desk.redraw, table=table, recollect=recollect)
-        _print_done(desk, certificate, file.path, as_json)
+    _change("redraw", file, as_json, recollect=recollect, table=table)
 
 
-def _print_done(desk: "Desk", certificate: Any, path: Path, as_json: bool) -> None:
-    """Print what was done. A failure to print is an error of its own: the change was made."""
-    head = str(desk.log().head)
+def _change(name: str, file: ReceiptFile, as_json: bool, **options: Any) -> None:
+    """Change a store by a method of its desk, write the receipt, and print what was done."""
+    with opened(file.store) as desk:
+        certificate = file.delivered_by(desk, getattr(desk, name), **options)
+        head, left = str(desk.log().head), describe_left(desk.left())
+    if certificate is None:
+        print_answer({"pending": 0}, "No requests are pending.", as_json)
+        return
+    done = "Redrew the parameters: nothing is spent."
     if certificate.rows:
         done = (
             f"Forgot {len(certificate.rows)} row(s) by {certificate.method}: epsilon "
             f"{up(certificate.epsilon)} at delta {up(certificate.delta)}; with earlier requests, "
             f"{up(certificate.total_epsilon)} at {up(certificate.total_delta)}."
         )
-    else:
-        done = "Redrew the parameters: nothing is spent."
     record = json.loads(certificate.without_evidence().to_json())
-    text = "\n".join(
-        [
-            done,
-            describe_left(desk.left()),
-            f"Receipt, the only copy of the evidence: {path}",
-            f"Head of the log: {head}",
-        ]
+    text = (
+        f"{done}\n{left}\nReceipt, the only copy of the evidence: {file.path}\n"
+        f"Head of the log: {head}"
     )
     try:
-        print_answer({**record, "head": head, "receipt": str(path)}, text, as_json)
+        print_answer({**record, "head": head, "receipt": str(file.path)}, text, as_json)
         sys.stdout.flush()
-    except OSError as error:
+    except OSError as error:  # an error of its own: the change was made
         raise DoneWithTrouble(
             f"the change was made, but the answer could not be printed: {error.strerror}. "
-            f"Receipt: {path}"
+            f"Receipt: {file.path}"
         ) from None

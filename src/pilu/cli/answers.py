@@ -1,15 +1,35 @@
-"""What commands print: JSON, a table on a terminal, or plain lines in a pipe."""
+"""What commands print: JSON, a table on a terminal or plain lines in a pipe, and errors.
+
+An error is one line that says what to do, and an exit code with a meaning. Wrong input is a
+`PiluError`, and the system's refusals are an `OSError` or a `MemoryError`. Any other error is a
+bug, and shows its traceback.
+"""
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
 from pilu._digits import down
+from pilu.cli.options import option_names
+from pilu.exceptions import BudgetSpent, DoneWithTrouble, PiluError, WrongArgument
 
-__all__ = ["describe_left", "format_table", "print_answer", "print_checks"]
+if TYPE_CHECKING:
+    from pilu.deletion.desk import Desk
+
+# Exit codes; docs/desk.md explains them.
+WRONG_INPUT, BUG, INTERRUPTED = 2, 70, 130
+_EXIT_CODES: dict[type[Exception], int] = {BudgetSpent: 3, DoneWithTrouble: 4}
+
+# Whether an error in the user's input shows its traceback, too.
+debugging: ContextVar[bool] = ContextVar("debugging", default=False)
 
 # Facts, of which "no" is an answer. Any other check that is false was not made.
 _FACTS = ("noise_is_private", "unconditional")
@@ -53,3 +73,56 @@ def format_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def describe_left(left: tuple[float, float]) -> str:
     """What is left of the budget."""
     return f"Left of the budget: epsilon {down(left[0])}, delta {down(left[1])}"
+
+
+def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Report a command's errors in one line on stderr, with its arguments named as options."""
+    options = option_names(command)
+
+    @wraps(command)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except KeyboardInterrupt:
+            _stop("interrupted; `pilu ledger` shows what was done.", INTERRUPTED)
+        except (PiluError, OSError, MemoryError) as error:
+            if debugging.get():
+                traceback.print_exc()
+            _stop(_message(error, options), _EXIT_CODES.get(type(error), WRONG_INPUT))
+        except Exception:
+            traceback.print_exc()
+            _stop("This is a bug in pilu; please report it.", BUG)
+
+    return guarded
+
+
+@contextmanager
+def opened(store: Path) -> Iterator["Desk"]:
+    """Open a desk, and report what it repaired."""
+    from pilu.deletion.desk import Desk
+
+    with Desk.open(store) as desk:
+        if desk.store.recovered:
+            _print_error(desk.store.recovered)
+        yield desk
+
+
+def _message(error: Exception, options: dict[str, str]) -> str:
+    if isinstance(error, WrongArgument):
+        text = error.under(options.get(error.name, error.name))
+    elif isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename}: {error.strerror}. Nothing was changed."
+    else:
+        text = str(error) or type(error).__name__
+    for name, option in options.items():  # what the library's callers would pass
+        text = text.replace(f"pass {name}=True", f"pass {option}")
+    return " ".join(text.split())
+
+
+def _stop(text: str, code: int) -> NoReturn:
+    _print_error(text)
+    raise SystemExit(code) from None
+
+
+def _print_error(text: str) -> None:
+    print(f"pilu: {text}", file=sys.stderr)

@@ -10,10 +10,8 @@ from typing import Annotated
 import typer
 
 from pilu.cli import actions, records
+from pilu.cli.answers import debugging, in_one_line
 from pilu.cli.demo import demo
-from pilu.cli.errors import in_one_line, show_tracebacks
-
-__all__ = ["app"]
 
 app = typer.Typer(
     name="pilu",
@@ -50,4 +48,4 @@ def options(
     debug: Annotated[bool, typer.Option(help="Show the traceback of every error.")] = False,
 ) -> None:
     """Options that precede the command."""
-    show_tracebacks(debug)
+    debugging.set(debug)

@@ -8,8 +8,6 @@ import typer
 
 from pilu.exceptions import WrongArgument
 
-__all__ = ["demo"]
-
 _ROWS_PER_PERSON = 5
 
 

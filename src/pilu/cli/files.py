@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pilu.deletion.disk import replaced_by, write_new
 from pilu.exceptions import DoneWithTrouble, WrongArgument, WrongInput
-
-__all__ = ["ReceiptFile", "check_output", "read_text", "write_whole"]
 
 
 class ReceiptFile:
@@ -22,15 +21,15 @@ class ReceiptFile:
     def __init__(self, given: Path | None, store: Path, private_key: Path | None) -> None:
         self.path = given or Path(f"receipt-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json")
         self._part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
-        self._private_key = private_key
+        self.store, self._private_key = store, private_key
         self._receipt: Any = None  # until it is written
         check_output("receipt", self.path, store)
         if self.path.exists():
             raise WrongArgument("receipt", "a new file", str(self.path))
         if private_key is not None:
-            from pilu.deletion.signing import check_private_key
+            from pilu.deletion.signing import load_key
 
-            check_private_key(private_key)  # before the work starts
+            load_key(private_key, "private")  # refuses another file before the work starts
 
     def delivered_by(self, desk: Any, change: Callable[..., Any], **options: Any) -> Any:
         """Make a change that passes its receipt to `deliver`, and return its result."""
@@ -39,7 +38,7 @@ class ReceiptFile:
         except BaseException:
             # Only the log knows whether the change was made before the error.
             if self._receipt is not None:
-                if desk.has(self._receipt):
+                if self._receipt.is_in(desk.log()):
                     self._rename()
                 else:
                     self._part.unlink(missing_ok=True)
@@ -48,7 +47,6 @@ class ReceiptFile:
         return result
 
     def _write(self, receipt: Any) -> None:
-        from pilu.deletion.arrays import write_new
         from pilu.deletion.signing import sign
 
         if self._private_key is not None:
@@ -90,12 +88,8 @@ def check_output(
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that it never exists in part."""
-    part = path.with_name(f".{path.name}.part")
-    try:
+    with replaced_by(path) as part:
         part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def read_text(path: Path, what: str) -> str:

@@ -15,27 +15,6 @@ from typer.utils import get_params_from_function
 
 from pilu.exceptions import WrongArgument, WrongInput
 
-__all__ = [
-    "Delta",
-    "Epsilon",
-    "Json",
-    "KeepEmptyClasses",
-    "Out",
-    "Receipt",
-    "Recollect",
-    "RedrawIfNeeded",
-    "Sign",
-    "Since",
-    "Steps",
-    "Store",
-    "Subject",
-    "TableNow",
-    "bytes_of",
-    "only",
-    "option_names",
-    "refuse_if",
-]
-
 Store = Annotated[Path, typer.Argument(help="The store: a folder made by `pilu fit`.")]
 Subject = Annotated[
     list[str],

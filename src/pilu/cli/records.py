@@ -2,22 +2,22 @@
 
 import json
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pilu.cli.answers import format_table, print_answer, print_checks
-from pilu.cli.errors import opened
+from pilu.cli.answers import format_table, opened, print_answer, print_checks
 from pilu.cli.files import check_output, read_text, write_whole
 from pilu.cli.options import Json, Out, Since, Store, TableNow, refuse_if
+from pilu.deletion.ledger import Ledger, check_is_store
+from pilu.deletion.log import check_proof, proof_of_growth, proof_of_place
+from pilu.deletion.merkle import Head
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, WrongInput
 from pilu.report.entries import describe_entry
 
 _FILES = "a receipt, a release, a certificate or a proof"
-
-__all__ = ["keygen", "ledger", "predict", "release", "report", "table", "verify"]
 
 
 def ledger(
@@ -33,10 +33,6 @@ def ledger(
     as_json: Json = False,
 ) -> None:
     """Show the log, and check that it has only grown since an earlier head."""
-    from pilu.deletion.ledger import Ledger, check_is_store
-    from pilu.deletion.merkle import Head
-    from pilu.deletion.proofs import proof_of_growth, proof_of_place
-
     check_is_store(store)
     refuse_if(
         {
@@ -91,7 +87,6 @@ def verify(
     """Check a store, or a file that was written for others. With the table, check the data, too."""
     if what.is_dir():
         from pilu.deletion.checking import check_store
-        from pilu.deletion.merkle import Head
 
         refuse_if(
             {
@@ -125,8 +120,6 @@ def verify(
         elif kind == "pilu.release":
             print_checks(what, _verified_release(record, store), as_json)
         elif kind.startswith("pilu.proof"):
-            from pilu.deletion.proofs import check_proof
-
             checked = check_proof(record)
             print_answer(checked, f"{what} holds.\n{checked['says']}", as_json)
         else:
@@ -150,10 +143,8 @@ def _record_of(path: Path, text: str) -> dict[str, Any]:
 def _verified_release(record: dict[str, Any], folder: Path | None) -> dict[str, bool]:
     from pilu.deletion.release import check_release
 
-    if folder is None:
-        return check_release(record, None)
-    with opened(folder) as desk:
-        return check_release(record, desk.log())
+    with nullcontext() if folder is None else opened(folder) as desk:
+        return check_release(record, None if desk is None else desk.log())
 
 
 def _verified_receipt(
@@ -166,11 +157,8 @@ def _verified_receipt(
     receipt = Receipt.from_json(text)
     if public_key is not None:
         check_signature(receipt, public_key)
-    if folder is None:
-        checks = check_receipt(receipt)
-    else:
-        with opened(folder) as desk:
-            checks = check_receipt(receipt, desk.store, table)
+    with nullcontext() if folder is None else opened(folder) as desk:
+        checks = check_receipt(receipt, None if desk is None else desk.store, table)
     return {**checks, "signed_by_the_key": public_key is not None}
 
 
@@ -249,14 +237,14 @@ def table(
     from pilu.deletion.rewriting import rewrite_without_forgotten, still_in_table
 
     with opened(store) as desk:
-        snapshot, key, path = desk.store.read(), desk.store.key, desk.table(table)
-    rows = still_in_table(snapshot, key, path).tolist()
+        snapshot, path = desk.store.read(), desk.table(table)
+    rows = still_in_table(snapshot, path).tolist()
     text = f"{path}: {len(rows):,} row(s) of forgotten people"
     if rows:
         text += f": {', '.join(map(str, rows[:12]))}" + (", ..." if len(rows) > 12 else "")
     if rewrite is not None:
         check_output("rewrite", rewrite, store, is_folder=is_pattern(path))
-        n_left = rewrite_without_forgotten(snapshot, key, path, rewrite)
+        n_left = rewrite_without_forgotten(snapshot, path, rewrite)
         text += f"\n{rewrite}: {n_left:,} rows without them"
     rewritten = None if rewrite is None else str(rewrite)
     print_answer({"table": str(path), "rows": rows, "rewritten": rewritten}, text, as_json)
@@ -270,11 +258,11 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write an HTML page: what is certified, the budget, the costs, all certificates, the log."""
-    from pilu.cli.reporting import contents_of
+    from pilu.report.contents import read_contents
     from pilu.report.page import render
 
     with opened(store) as desk:
         check_output("out", out, store, inputs=(desk.table(table),))
-        page = render(contents_of(desk, table, people))
+        page = render(read_contents(desk.store, table, people))
     write_whole(out, page)
     print_answer({"out": str(out)}, f"Open {out} in a browser.", as_json)

@@ -18,16 +18,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.deletion.disk import sync_folder
 from pilu.exceptions import StoreDamaged
-
-__all__ = [
-    "drop_others",
-    "generations",
-    "read_arrays",
-    "sync_folder",
-    "write_arrays",
-    "write_new",
-]
 
 _FOLDER = re.compile(r"arrays-(\d+)")
 _THREADS = 4  # a file each: hashing and writing release the interpreter lock
@@ -86,22 +78,6 @@ def drop_others(store: Path, generation: int) -> list[int]:
     return others
 
 
-def write_new(path: Path, content: bytes) -> None:
-    """Write a new file, readable by its owner only, to the disk."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        sync_folder(path.parent)
-    except BaseException as error:
-        path.unlink(missing_ok=True)  # it is ours, and incomplete
-        if isinstance(error, OSError):
-            raise OSError(error.errno, error.strerror, str(path)) from None
-        raise
-
-
 def _read(path: Path, sha256: str) -> bytes:
     try:
         content = path.read_bytes()
@@ -128,35 +104,21 @@ def _write(path: Path, array: NDArray[Any]) -> str:
     array = np.ascontiguousarray(array)
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
-    parts = (header.getvalue(), array.reshape(-1).view(np.uint8))
+    body: Any = array.reshape(-1).view(np.uint8)
+    digest = hashlib.sha256(header.getvalue())
     with path.open("wb") as file, ThreadPoolExecutor(1) as other:
-        sha256 = other.submit(_sha256, parts)  # while the disk writes
-        for part in parts:
-            _put(file, part)
+        hashed = other.submit(digest.update, body)  # while the disk writes
+        _put(file, header.getvalue())
+        _put(file, body)
         file.flush()
         os.fsync(file.fileno())
-        return sha256.result()
+        hashed.result()
+    return digest.hexdigest()
 
 
 def _put(file: BinaryIO, content: Any) -> None:
     file.write(content)
 
 
-def _sha256(parts: Iterable[Any]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    return digest.hexdigest()
-
-
 def _folder(store: Path, generation: int) -> Path:
     return store / f"arrays-{generation}"
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush the names in a folder to the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -5,6 +5,7 @@ Each returns named booleans that say what was checked; a mismatch raises and nam
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,10 @@ from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import Request
 from pilu.data.statistics import Statistics
 from pilu.data.tables import encoded_targets
-from pilu.deletion.attaching import table_of, with_rows
-from pilu.deletion.log import Entry
 from pilu.deletion.merkle import Head
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.store import Snapshot, Store
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, StoreDamaged, WrongInput
-
-__all__ = ["check_receipt", "check_store"]
 
 Array = NDArray[np.float64]
 
@@ -46,7 +43,9 @@ def check_store(
         snapshot.log.growth_from(since)
     _check_files(store, snapshot)
     _check_history(store, snapshot)
-    has_spectrum = _check_spectrum(store, snapshot)
+    # None where there is nothing to check: other losses have no eigenbasis.
+    has_spectrum = snapshot.model.fitted_.chain.problem.is_consistent(_CLOSE)
+    _require(store, has_spectrum is not False, "the eigenbasis is not that of the statistics")
     if table is not None:
         _check_data(store, snapshot, table)
     return {
@@ -54,7 +53,7 @@ def check_store(
         "log_agrees_with_its_head": True,
         "log_grown_from_the_noted_head": since is not None,
         "state_follows_from_the_log": True,
-        "eigenbasis_is_that_of_the_statistics": has_spectrum,
+        "eigenbasis_is_that_of_the_statistics": has_spectrum is True,
         "rows_and_statistics_are_those_of_the_table": table is not None,
     }
 
@@ -94,10 +93,7 @@ class _History:
 
 def _check_history(store: Store, snapshot: Snapshot) -> None:
     """The certificates in the log follow from each other, and the state follows from them."""
-
-    def require(condition: bool, complaint: str) -> None:
-        _require(condition, store, complaint)
-
+    require = partial(_require, store)
     entries, state = snapshot.log.entries, snapshot.state
     first = entries[0].record
     require(first["kind"] == "fit", "the log does not begin with a fit")
@@ -126,7 +122,6 @@ def _check_history(store: Store, snapshot: Snapshot) -> None:
         )
     fitted = snapshot.model.fitted_
     source, chain, spent = fitted.source, fitted.chain, fitted.spent
-    schedule = tuple((s.steps, s.noise) for s in chain.schedule.segments)
     settings = ("n_rows", "budget")
     require(
         names_parameters(history.parameters, chain.theta, source.key),
@@ -140,7 +135,10 @@ def _check_history(store: Store, snapshot: Snapshot) -> None:
         fitted.certificates == tuple(history.issued),
         "the state names other certificates than the log",
     )
-    require(schedule == history.schedule, "the schedule is not that of the certificates")
+    require(
+        snapshot.model.schedule_ == history.schedule,
+        "the schedule is not that of the certificates",
+    )
     require(
         [state[name] for name in settings] == [first[name] for name in settings]
         and (chain.problem.alpha, chain.step_size, chain.private)
@@ -167,20 +165,13 @@ def _check_files(store: Store, snapshot: Snapshot) -> None:
         if path.is_file()
     }
     strange = min(files - ours, default=None)
-    _require(strange is None, store, f"{strange} is not one of its files")
-
-
-def _check_spectrum(store: Store, snapshot: Snapshot) -> bool:
-    """False where there is nothing to check: other losses have no eigenbasis."""
-    agrees = snapshot.model.fitted_.chain.problem.is_consistent(_CLOSE)
-    _require(agrees is not False, store, "the eigenbasis is not that of the statistics")
-    return agrees is True
+    _require(store, strange is None, f"{strange} is not one of its files")
 
 
 def _check_data(store: Store, snapshot: Snapshot, table: str | Path) -> None:
     """The rows that are left match their digests, and their sums the statistics."""
-    model = with_rows(snapshot, table, store.key, np.array([], dtype=np.intp))
-    problem, source = model.fitted_.chain.problem, model.fitted_.source
+    fitted = snapshot.attached(table).fitted_
+    problem, source = fitted.chain.problem, fitted.source
     held = problem.statistics
     if held is None:  # another loss, or more columns than rows: there are only the rows to check
         for _ in source.blocks():
@@ -194,8 +185,9 @@ def _check_data(store: Store, snapshot: Snapshot, table: str | Path) -> None:
         fit_intercept=source.fit_intercept,
     )
     for name in ("gram", "cross"):
-        agrees = _is_close(getattr(held, name), getattr(summed, name))
-        _require(agrees, store, f"{name} is not that of the rows in {table}")
+        given, expected = getattr(held, name), getattr(summed, name)
+        agrees = np.linalg.norm(given - expected) <= _CLOSE * np.linalg.norm(expected)
+        _require(store, bool(agrees), f"{name} is not that of the rows in {table}")
 
 
 def check_receipt(
@@ -216,7 +208,7 @@ def check_receipt(
     if receipt.entry.get("store") != log.entries[0].record["store"]:
         raise CertificateMismatch(f"the receipt is from another store than {store.folder}.")
     log.growth_from(receipt.head)
-    if not log.has(Entry(receipt.place, receipt.entry)):
+    if not receipt.is_in(log):
         raise LedgerMismatch(f"the receipt is not in the log of {store.folder}.")
     checks |= dict.fromkeys(
         ("in_the_log_of_the_store", "log_grown_from_its_head", "issuer_checked"), True
@@ -262,7 +254,7 @@ def _law_and_request(
     snapshot: Snapshot, certificate: Certificate, earlier: list[int], path: str | Path
 ) -> tuple[Law, Request]:
     """The law before a request and the request itself, from the rows of the table."""
-    table, model = table_of(snapshot, path), snapshot.model
+    table, model = snapshot.table(path), snapshot.model
     source, chain = model.fitted_.source, model.fitted_.chain
     if table.n_rows != source.n_rows:
         raise WrongInput(
@@ -297,10 +289,6 @@ def _law_and_request(
     return law, Request(np.hstack([X, ones]), Y, rows)
 
 
-def _is_close(given: Array, expected: Array) -> bool:
-    return bool(np.linalg.norm(given - expected) <= _CLOSE * np.linalg.norm(expected))
-
-
-def _require(condition: bool, store: Store, complaint: str) -> None:
+def _require(store: Store, condition: bool, complaint: str) -> None:
     if not condition:
         raise StoreDamaged(f"{store.folder}: {complaint}. Restore the directory from a backup.")

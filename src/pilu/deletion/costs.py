@@ -1,6 +1,6 @@
 """What forgetting each subject would cost: rows are read in turn, a few at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,26 +16,46 @@ from pilu.certify.issue import set_terms
 from pilu.data.names import hash_of
 from pilu.data.rows import Request
 from pilu.data.table import rows_in_a_batch
-from pilu.deletion.attaching import table_of, with_rows
 from pilu.deletion.store import Snapshot, Store
 from pilu.exceptions import WrongInput
-
-__all__ = ["Prices", "price_everybody"]
 
 _WORTH_PROCESSES = 256  # subjects: for fewer, starting processes costs more than it saves
 
 
-@dataclass(frozen=True)
-class Prices:
-    """Name, number of rows and noise of each subject, in three parallel sequences."""
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """What it would cost to forget people who are still in the model.
 
-    names: list[str]
-    rows: NDArray[np.intp]
+    Attributes
+    ----------
+    noise : array
+        sigma_unlearn of each quoted person.
+    rows : array of int
+        The number of rows of each.
+    epsilon, delta, n_unlearn_steps : float, float, int
+        The target of the quotes.
+    n_subjects : int
+        The number of people in the model. If fewer were quoted, they are a random sample.
+    names : sequence of str
+        The name of each; empty where it must not be shown.
+    """
+
     noise: NDArray[np.float64]
+    rows: NDArray[np.intp]
     epsilon: float
     delta: float
     n_unlearn_steps: int
-    n_subjects: int  # in the store; those quoted may be a sample
+    n_subjects: int
+    names: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        noise, rows = np.asarray(self.noise), np.asarray(self.rows)
+        if noise.ndim != 1 or noise.shape != rows.shape:
+            raise ValueError(
+                f"noise and rows must be as long, got shapes {noise.shape} and {rows.shape}."
+            )
+        if not np.isfinite(noise).all() or (noise < 0).any():
+            raise ValueError("noise must be finite and at least 0.")
 
 
 def price_everybody(
@@ -46,20 +66,20 @@ def price_everybody(
     delta: float | None = None,
     n_unlearn_steps: int = 80,
     at_most: int | None = None,
-) -> Prices:
+) -> Costs:
     """Quote all subjects that are left, or a random sample of `at_most` of them."""
     if at_most is not None:
         check_integer("people", at_most, least=1)
     snapshot = store.read()
-    subjects = _subjects(snapshot, store.key, table)
+    subjects = _subjects(snapshot, table)
     n_subjects = len(subjects)
     if not subjects:
         raise WrongInput("table must have subjects of the fit, got none of their names.")
     if at_most is not None and at_most < n_subjects:
         chosen = np.random.default_rng().choice(n_subjects, at_most, replace=False)
         subjects = [subjects[k] for k in sorted(chosen.tolist())]
-    model = with_rows(snapshot, table, store.key, np.array([], dtype=np.intp))
-    fitted, source = model.fitted_, model.fitted_.source
+    fitted = snapshot.attached(table).fitted_
+    source = fitted.source
     law, accountant = fitted.law, coarse_accountant(fitted.law)
     target = set_terms(fitted.chain, accountant, epsilon, delta, n_unlearn_steps).target
     sizes = np.array([len(rows) for _, rows in subjects], dtype=np.intp)
@@ -79,25 +99,17 @@ def price_everybody(
         progress_bar(len(subjects), what="quoting", unit="person") as bar,
     ):
         noise, _ = accountant.calibrate_groups(law, blocks(), target, bar.update)
-    return Prices(
-        [name for name, _ in subjects],
-        sizes,
-        noise,
-        target.epsilon,
-        target.delta,
-        target.n_unlearn_steps,
-        n_subjects,
-    )
+    names = [name for name, _ in subjects]
+    terms = (target.epsilon, target.delta, target.n_unlearn_steps)
+    return Costs(noise, sizes, *terms, n_subjects, names)
 
 
-def _subjects(
-    snapshot: Snapshot, key: bytes, table: str | Path | None
-) -> list[tuple[str, NDArray[np.intp]]]:
+def _subjects(snapshot: Snapshot, table: str | Path | None) -> list[tuple[str, NDArray[np.intp]]]:
     """Names as the table writes them, with the positions of their rows."""
     positions, names = snapshot.names.by_hash("subject"), {}
-    for _, ids, subjects in table_of(snapshot, table).names():
+    for _, ids, subjects in snapshot.table(table).names():
         for name in subjects or ids or ():
-            hashed = hash_of(name, key)
+            hashed = hash_of(name, snapshot.key)
             if hashed in positions:
                 names[hashed] = str(name)
     return [

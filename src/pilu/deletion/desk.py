@@ -1,7 +1,6 @@
 """The desk: fit a table into a store, quote and forget people, and log everything."""
 
 import json
-import secrets
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
@@ -10,23 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._checks import check_probability, check_real
+from pilu._digits import down, up
 from pilu.certify.certificate import Certificate, hash_of_parameters
-from pilu.certify.coarse import CoarseExact, CoarseTheorem, coarse_accountant
+from pilu.certify.coarse import coarse_accountant
 from pilu.data.names import hash_of
 from pilu.data.tables import Columns, open_table
-from pilu.data.targets import ClassTargets
-from pilu.deletion.attaching import with_rows
-from pilu.deletion.budget import Budget, left_of, over_budget
 from pilu.deletion.fitting import fit_table
-from pilu.deletion.log import Entry, Log
-from pilu.deletion.model_records import Model
+from pilu.deletion.log import Log
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.release import release_record
 from pilu.deletion.store import Snapshot, Store, check_is_free
 from pilu.estimators.quote import Quote
 from pilu.exceptions import AlreadyForgotten, BudgetSpent, WrongInput
-
-__all__ = ["Desk"]
 
 Positions = NDArray[np.intp]
 Subjects = dict[bytes, Positions]  # rows by the hash of the name
@@ -45,13 +40,18 @@ class Desk:
         table: str | Path,
         columns: Columns,
         *,
-        budget: Budget | None = None,
+        budget_epsilon: float = 10.0,
+        budget_delta: float | None = None,
         loss: str = "squared",
         scheduler: str | None = None,
         memory: int | None = None,
         **parameters: Any,
     ) -> "Desk":
         """Fit a table into a new store; `parameters` are the estimator's.
+
+        The total of all requests since the last redraw may not exceed the budget. By default its
+        delta is 20/n, where n is the number of rows. That is enough for about five requests at
+        epsilon = 1 and delta = 1/n: deltas grow with e^epsilon.
 
         `loss` is "squared" (ridge), "logistic" or "huber". `scheduler` is "local" or the address
         of a dask scheduler. `memory` is a number of bytes for a fit in this process.
@@ -60,15 +60,19 @@ class Desk:
             raise WrongInput(
                 "a subject or an id column must be given: without names no row can be forgotten."
             )
+        check_real("budget_epsilon", budget_epsilon, above=0.0)
+        if budget_delta is not None:
+            check_probability("budget_delta", budget_delta)
         # An absolute path: workers of a cluster may run in other folders.
         folder, opened = Path(folder), open_table(Path(table).resolve(), columns)
         check_is_free(folder)
-        key = secrets.token_bytes(32)
-        fitted = fit_table(
-            opened, columns, key, loss=loss, scheduler=scheduler, memory=memory, **parameters
+        model, names = fit_table(
+            opened, columns, loss=loss, scheduler=scheduler, memory=memory, **parameters
         )
-        chain = fitted.model.fitted_.chain
-        limits = (budget or Budget()).limits(opened.n_rows)
+        chain, key = model.fitted_.chain, model.fitted_.source.key
+        if budget_delta is None:
+            budget_delta = min(20 / opened.n_rows, 0.5)
+        budget = [budget_epsilon, budget_delta]
         state = {
             "table": str(Path(table).resolve()),
             "features": list(opened.features),
@@ -79,32 +83,26 @@ class Desk:
                 "classify": columns.classify,
             },
             "n_rows": opened.n_rows,
-            "budget": limits,
-            "class_counts": fitted.class_counts,
+            "budget": budget,
         }
         entry = {
             "kind": "fit",
             "n_rows": opened.n_rows,
             "n_features": len(opened.features),
-            "budget": limits,
+            "budget": budget,
             "loss": chain.problem.describe_loss(),
             "alpha": chain.problem.alpha,
             "step_size": chain.step_size,
-            "learning": [[s.steps, s.noise] for s in chain.schedule.segments],
+            "learning": model.schedule_,
             "private": chain.private,
             "parameters_sha256": hash_of_parameters(chain.theta, key),
         }
-        return cls(Store.create(folder, key, fitted.model, fitted.names, state, entry))
+        return cls(Store.create(folder, model, names, state, entry))
 
     @classmethod
     def open(cls, folder: str | Path, *, patience: float = 30.0) -> "Desk":
         """Open a store, and remove what a killed process left behind."""
         return cls(Store.open(Path(folder), patience=patience))
-
-    @property
-    def folder(self) -> Path:
-        """Where the store is."""
-        return self.store.folder
 
     def close(self) -> None:
         """Close the ledger."""
@@ -122,19 +120,15 @@ class Desk:
         """The log as it is now."""
         return self.store.read_log()
 
-    def has(self, receipt: Receipt) -> bool:
-        """Whether the log has the entry of a receipt: whether the change it certifies is done."""
-        return self.log().has(Entry(receipt.place, receipt.entry))
-
     def quote(
         self, subjects: Sequence[Any], table: str | Path | None = None, **options: Any
     ) -> Quote:
         """What forgetting each of the subjects would cost; options as in `LangevinRidge.quote`."""
         snapshot = self.store.read()
         groups = [self._positions(snapshot, subject) for subject in subjects]
-        model = with_rows(snapshot, table, self.store.key, _together(groups))
+        model = snapshot.attached(table, _together(groups))
         listed = [group.tolist() for group in groups]
-        return model.quote(listed, accountant=_accountant(model), **options)
+        return model.quote(listed, accountant=coarse_accountant(model.fitted_.law), **options)
 
     def table(self, given: str | Path | None = None) -> Path:
         """The path of the user's table: as given, or else as it was at the fit."""
@@ -146,7 +140,9 @@ class Desk:
 
     def left(self) -> tuple[float, float]:
         """What is left of the budget: epsilon and delta."""
-        return left_of(self.store.read_state())
+        state = self.store.read_state()
+        budget, spent = state["budget"], state["model"]["spent"]["total"]
+        return max(budget[0] - spent[0], 0.0), max(budget[1] - spent[1], 0.0)
 
     def pending(self) -> list[tuple[str, str | None]]:
         """Hashes of subjects to be forgotten and their due dates, the earliest first."""
@@ -154,27 +150,18 @@ class Desk:
 
     # Forgetting
 
-    def unlearn(
-        self,
-        subject: Any,
-        *,
-        epsilon: float = 1.0,
-        table: str | Path | None = None,
-        redraw_if_needed: bool = False,
-        **options: Any,
-    ) -> Certificate:
+    def unlearn(self, subject: Any, **options: Any) -> Certificate:
         """Forget all rows of a subject as one group.
 
-        `deliver` is called with the receipt, which includes the evidence, before anything is
-        changed. If it raises, nothing is changed.
+        Options are those of `LangevinRidge.unlearn`, and `table`, `redraw_if_needed`, `recollect`
+        and `deliver`. `deliver` is called with the receipt, which includes the evidence, before
+        anything is changed. If it raises, nothing is changed.
         """
 
         def choose(snapshot: Snapshot) -> Subjects:
             return {hash_of(subject, self.store.key): self._positions(snapshot, subject)}
 
-        return self._forget(
-            choose, epsilon=epsilon, table=table, redraw_if_needed=redraw_if_needed, **options
-        )
+        return self._forget(choose, **options)
 
     def request(self, subject: Any, due: date | None = None) -> None:
         """Queue a subject, to be forgotten by the next `run`."""
@@ -230,22 +217,20 @@ class Desk:
             snapshot = change.snapshot
             subjects = choose(snapshot)
             rows = np.unique(_together(list(subjects.values())))
-            model, counts = snapshot.model, snapshot.state["class_counts"]
+            model = snapshot.model
             if len(rows) or recollect or snapshot.state["model"].get("statistics") is None:
-                model = with_rows(snapshot, table, self.store.key, rows)
+                model = snapshot.attached(table, rows)
             if snapshot.columns.classify:
-                counts = _class_counts_without(counts, model, rows, keep_empty_classes)
-                options["keep_empty_classes"] = True  # checked here, without reading other rows
+                options["keep_empty_classes"] = keep_empty_classes
             before, requested = model.fitted_, rows.tolist() if len(rows) else None
-            certificate = model.unlearn(
-                requested, method=method, accountant=_accountant(model), **options
-            )
-            excess = over_budget(certificate, snapshot.state)
-            if excess:
+            # The log keeps the answers forever, so they have few digits.
+            coarse = coarse_accountant(before.law)
+            certificate = model.unlearn(requested, method=method, accountant=coarse, **options)
+            if excess := _excess(certificate, snapshot.state["budget"]):
                 if not redraw_if_needed:
                     raise BudgetSpent(
                         f"the total would be {excess}. Nothing was changed. Run "
-                        f"`pilu redraw {self.folder}` first, or pass --redraw-if-needed."
+                        f"`pilu redraw {self.store.folder}` first, or pass --redraw-if-needed."
                     )
                 model.fitted_ = before
                 certificate = model.unlearn(requested, method="redraw", **options)
@@ -256,7 +241,7 @@ class Desk:
                 "subjects": sorted(name.hex() for name in subjects),
                 "certificate": json.loads(certificate.without_evidence().to_json()),
             }
-            saved = change.save(model, snapshot.names.without(rows), entry, class_counts=counts)
+            saved = change.save(model, snapshot.names.without(rows), entry)
             if deliver is not None:  # before the commit: if it fails, nothing is changed
                 deliver(Receipt.of_last_entry(saved.log, certificate.evidence))
         return certificate
@@ -277,22 +262,11 @@ def _together(groups: Sequence[Positions]) -> Positions:
     return np.concatenate([*groups, np.array([], dtype=np.intp)])
 
 
-def _accountant(model: Model) -> CoarseExact | CoarseTheorem:
-    # The log keeps the answers forever, so they have few digits.
-    return coarse_accountant(model.fitted_.law)
-
-
-def _class_counts_without(
-    before: list[int], model: Model, rows: Positions, keep_empty_classes: bool
-) -> list[int]:
-    """Rows left of every class; a class that would lose its last row is refused."""
-    if not len(rows):
-        return before
-    targets = model.targets_
-    assert isinstance(targets, ClassTargets)
-    requested = targets.members(model.fitted_.source.take(rows)[1]).sum(axis=0)
-    left = np.array(before) - requested
-    if not keep_empty_classes:
-        remedy = "fit again without the class, or keep empty classes"
-        targets.check_left(left, requested, remedy)
-    return [int(count) for count in left]
+def _excess(certificate: Certificate, budget: Sequence[float]) -> str:
+    """What of a certificate's total exceeds the budget; empty if nothing does."""
+    totals = (certificate.total_epsilon, certificate.total_delta)
+    return " and ".join(
+        f"{name} = {up(total)}, past the budget of {down(limit)}"
+        for name, total, limit in zip(("epsilon", "delta"), totals, budget, strict=True)
+        if not total <= limit
+    )

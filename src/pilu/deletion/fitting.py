@@ -1,8 +1,9 @@
 """Fit a table of any size in one pass over its rows, none of which are kept."""
 
 import math
+import secrets
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,30 +23,20 @@ from pilu.exceptions import WrongInput
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectrum import check_room
 
-__all__ = ["FittedTable", "fit_table"]
-
-
-class FittedTable(NamedTuple):
-    """A model fitted on a table, the hashed names of its rows, and the size of each class."""
-
-    model: Model
-    names: Names
-    class_counts: list[int] | None  # rows of each class
-
 
 def fit_table(
     table: Table,
     columns: Columns,
-    key: bytes,
     *,
-    loss: str = "squared",
-    scheduler: str | None = None,
-    memory: int | None = None,
+    loss: str,
+    scheduler: str | None,
+    memory: int | None,
     **parameters: Any,
-) -> FittedTable:
+) -> tuple[Model, Names]:
     """Learn from a table in one pass, within `memory` bytes, or on a dask cluster.
 
-    For other losses than ridge, the rows stay in memory during learning.
+    Returns the model and the hashed names of its rows. For other losses than ridge, the rows stay
+    in memory during learning.
     """
     model = _model(loss, columns.classify, parameters)
     if table.n_rows < 2:
@@ -58,25 +49,22 @@ def fit_table(
         )
     held = table.held_bytes + (0 if model.learns_from_sums else 8 * n * width)
     most_bytes = batch_bytes_within(memory, n, width + bool(model.fit_intercept), held)
-    targets = _targets(table, model)
+    targets, key = _targets(table, model), secrets.token_bytes(32)
     kinds = ("subject",) if columns.id is None else ("id", "subject")
     one = TablePass(table.path, n, targets, key, kinds)
     source = RowSource(
         None, width, bool(model.fit_intercept), np.ones(n, dtype=bool), one.notes.digests, key
     )
-    if model.learns_from_sums:
-        problem = _in_one_pass(table, one, model, source, most_bytes, scheduler)
-    else:
-        problem = _in_memory(table, one, model, source, most_bytes)
+    problem = _problem(table, one, model, source, most_bytes, scheduler)
     one.check()
     _check_unique(table, one.notes.names)
     step_size = _step_size(model.step_size, problem.largest)
-    fitted = learn(model, problem, RowBook(None, None, key), step_size=step_size)
-    model.adopt(fitted, targets, width)
     counts = None
     if isinstance(targets, ClassTargets):
-        counts = [int(count) for count in targets.counts(one.notes.target_sums, n)]
-    return FittedTable(model, one.notes.names, counts)
+        counts = targets.counts(one.notes.target_sums, n)
+    book = RowBook(None, None, key)
+    fitted = learn(model, problem, book, class_counts=counts, step_size=step_size)
+    return model.adopt(fitted, targets, width), one.notes.names
 
 
 def _targets(table: Table, model: Model) -> NumericTargets | ClassTargets:
@@ -94,8 +82,8 @@ def _targets(table: Table, model: Model) -> NumericTargets | ClassTargets:
 
 
 def _model(loss: str, classify: bool, parameters: Mapping[str, Any]) -> Model:
-    kinds = {"squared": "classification" if classify else "regression"}
-    kinds |= {"logistic": "logistic", "huber": "huber"}
+    squared = "classification" if classify else "regression"
+    kinds = {"squared": squared, "logistic": "logistic", "huber": "huber"}
     check_choice("loss", loss, tuple(kinds))
     if loss != "squared" and classify != (loss == "logistic"):
         expected = "a class (--classify)" if loss == "logistic" else "a number, not a class,"
@@ -109,7 +97,7 @@ def _model(loss: str, classify: bool, parameters: Mapping[str, Any]) -> Model:
     return model
 
 
-def _in_one_pass(
+def _problem(
     table: Table,
     one: TablePass,
     model: Model,
@@ -117,33 +105,24 @@ def _in_one_pass(
     most_bytes: int,
     scheduler: str | None,
 ) -> Problem:
-    n, p, alpha = source.n_rows, source.n_columns, float(model.alpha)
-    if scheduler is not None:
-        if n < p:
-            raise WrongInput(
-                f"scheduler must be left out for fewer rows than columns, got {n:,} rows of {p:,}: "
-                "such a table is fitted from its rows, in one process."
-            )
-        check_room(p)
-        statistics = one.by_cluster(table, scheduler, fit_intercept=source.fit_intercept)
-        return RidgeProblem.of_statistics(source, alpha, statistics)
-    with one.here(table, most_bytes) as read:
-        return RidgeProblem.collected(source, alpha, one.targets.n_outputs, read)
-
-
-def _in_memory(
-    table: Table,
-    one: TablePass,
-    model: Model,
-    source: RowSource,
-    most_bytes: int,
-) -> Problem:
-    n, d = source.n_rows, one.targets.n_outputs
-    X, Y = np.empty((n, source.n_features)), np.empty((n, d))
-    for batch in table.batches(Scan(most_bytes=most_bytes)):
-        X[batch.places], Y[batch.places] = one.rows(batch)
-    one.check()
-    return model.make_problem(source.reading(ArrayRows(X, Y)), d)
+    n, p, alpha, d = source.n_rows, source.n_columns, float(model.alpha), one.targets.n_outputs
+    if not model.learns_from_sums:
+        X, Y = np.empty((n, source.n_features)), np.empty((n, d))
+        for batch in table.batches(Scan(most_bytes=most_bytes)):
+            X[batch.places], Y[batch.places] = one.rows(batch)
+        one.check()  # otherwise some rows may be undefined
+        return model.make_problem(source.reading(ArrayRows(X, Y)), d)
+    if scheduler is None:
+        with one.here(table, most_bytes) as read:
+            return RidgeProblem.collected(source, alpha, d, read)
+    if n < p:
+        raise WrongInput(
+            f"scheduler must be left out for fewer rows than columns, got {n:,} rows of {p:,}: "
+            "such a table is fitted from its rows, in one process."
+        )
+    check_room(p)
+    statistics = one.by_cluster(table, scheduler, fit_intercept=source.fit_intercept)
+    return RidgeProblem.of_statistics(source, alpha, statistics)
 
 
 def _check_unique(table: Table, names: Names) -> None:

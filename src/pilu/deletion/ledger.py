@@ -18,8 +18,6 @@ from pilu.deletion import merkle
 from pilu.deletion.log import Entry, Log, canonical
 from pilu.exceptions import LedgerMismatch, StoreDamaged, WrongInput
 
-__all__ = ["Ledger", "check_is_store"]
-
 _SCHEMA = """
 CREATE TABLE entries (place INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE head (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL);
@@ -40,14 +38,11 @@ class Ledger:
     def __init__(self, path: Path, *, patience: float = 30.0) -> None:
         self.path, self._patience = path, patience
         self._cached: tuple[tuple[int, int], Log] | None = None  # the log of a `_version`
-        self._uncommitted: Log | None = None  # the log with what this transaction has appended
-        try:
+        with _explained(path):
             self._database = sqlite3.connect(path, timeout=patience, isolation_level=None)
             for setting in _SETTINGS:
                 self._database.execute(setting)
             application_id = self._database.execute("PRAGMA application_id").fetchone()[0]
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise StoreDamaged(_explain(path, error)) from None
         if application_id not in (0, _APPLICATION_ID):
             raise StoreDamaged(f"{path} is not a ledger of pilu, but another SQLite file.")
 
@@ -55,12 +50,10 @@ class Ledger:
     def create(cls, path: Path) -> "Ledger":
         """A new, empty ledger."""
         ledger = cls(path)
-        try:
+        with _explained(path):
             ledger._database.executescript(
                 f"BEGIN; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA} COMMIT;"
             )
-        except sqlite3.Error as error:
-            raise StoreDamaged(_explain(path, error)) from None
         return ledger
 
     def close(self) -> None:
@@ -89,20 +82,15 @@ class Ledger:
     def _transaction(self, begin: str) -> Iterator[None]:
         if self._database.in_transaction:
             raise RuntimeError("a ledger has one transaction at a time: leave the block first.")
-        self._uncommitted = None
         try:
-            self._database.execute(begin)
-            yield
-            appended = self._uncommitted
-            written = None if appended is None else (self._version(), appended)
-            self._database.execute("COMMIT")
-            self._cached, self._uncommitted = written or self._cached, None
-        except BaseException as error:
+            with _explained(self.path):
+                self._database.execute(begin)
+                yield
+                self._database.execute("COMMIT")
+        except BaseException:
+            self._cached = None  # it may have entries that were not committed
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
-            # sqlite3 itself fails to decode the names in a damaged file
-            if isinstance(error, sqlite3.DatabaseError | UnicodeDecodeError):
-                raise StoreDamaged(_explain(self.path, error)) from None
             raise
 
     # The log
@@ -113,8 +101,6 @@ class Ledger:
 
         It is read and hashed again only if the file was written since the last time.
         """
-        if self._uncommitted is not None:
-            return self._uncommitted
         version = self._version()
         if self._cached is None or self._cached[0] != version:
             self._cached = version, self._read_log()
@@ -133,7 +119,7 @@ class Ledger:
             "INSERT INTO entries VALUES (?, ?)", (entry.place, canonical(record))
         )
         self._database.execute("INSERT OR REPLACE INTO head VALUES (1, ?)", (str(log.head),))
-        self._uncommitted = log
+        self._cached = self._version(), log
         return entry
 
     def _version(self) -> tuple[int, int]:
@@ -141,7 +127,7 @@ class Ledger:
 
         `data_version` is the counter by which SQLite itself decides whether the pages that it
         holds in memory are still those of the file. `total_changes` also counts changes that were
-        rolled back.
+        rolled back: after such, nothing is cached.
         """
         (version,) = self._database.execute("PRAGMA data_version").fetchone()
         return version, self._database.total_changes
@@ -198,11 +184,9 @@ class Ledger:
     def check_whole(self) -> None:
         """Refuse a file that SQLite itself finds damaged; reads all of it from the disk again."""
         self._cached = None
-        try:
+        with _explained(self.path):
             self._database.execute("PRAGMA shrink_memory")  # drops the pages held in memory
             answer = self._database.execute("PRAGMA integrity_check").fetchone()[0]
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise StoreDamaged(_explain(self.path, error)) from None
         if answer != "ok":
             reason = " ".join(str(answer).split())
             raise StoreDamaged(f"{self.path} is damaged: {reason}. Restore it from a backup.")
@@ -214,6 +198,14 @@ def check_is_store(folder: Path) -> None:
         raise WrongInput(f"{folder} must be a store, got no such folder. `pilu fit` makes one.")
     if not (folder / "ledger.sqlite").is_file():
         raise WrongInput(f"{folder} must be a store, got a folder without ledger.sqlite.")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # it cannot decode a damaged file's names
+        raise StoreDamaged(_explain(path, error)) from None
 
 
 def _explain(path: Path, error: Exception) -> str:

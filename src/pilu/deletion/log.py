@@ -1,7 +1,8 @@
 """The log at one time: its entries, their hashes, and proofs about them.
 
 An entry is a record in canonical JSON, and its hash a leaf of a Merkle tree (`deletion.merkle`).
-The ledger reads the log once; everything that asks about it is passed the same object.
+The ledger reads the log once; everything that asks about it is passed the same object. A proof is a
+file, to be checked against a noted head, without the store.
 """
 
 import json
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pilu.deletion import merkle
 from pilu.deletion.merkle import Head
+from pilu.exceptions import LedgerMismatch
 
 if TYPE_CHECKING:
     from pilu.certify.certificate import Certificate
 
-__all__ = ["Entry", "Log", "canonical"]
+_GROWTH, _PLACE = "pilu.proof.growth/1", "pilu.proof.place/1"
 
 
 class Entry(NamedTuple):
@@ -53,10 +55,6 @@ class Log:
         """Whether an entry is in the log, at its place."""
         hashed = (merkle.leaf(canonical(entry.record)),)
         return entry.place >= 0 and self.leaves[entry.place : entry.place + 1] == hashed
-
-    def inclusion(self, place: int) -> list[bytes]:
-        """The proof that an entry is at its place."""
-        return merkle.inclusion(self.leaves, place)
 
     def growth_from(self, noted: Head) -> list[bytes]:
         """The proof that the log begins with the one of a noted head; raises if it does not."""
@@ -98,11 +96,45 @@ class Log:
     @property
     def latest_certificate(self) -> "Certificate | None":
         """The certificate that was issued last, if any was."""
-        issued = (entry for entry in reversed(self.entries) if "certificate" in entry.record)
-        entry = next(issued, None)
-        return None if entry is None else entry.certificate
+        issued = (e.certificate for e in reversed(self.entries) if "certificate" in e.record)
+        return next(issued, None)
 
 
 def canonical(record: Mapping[str, Any]) -> bytes:
     """JSON with sorted keys and no spaces: the bytes that are hashed."""
     return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def proof_of_growth(log: Log, noted: Head) -> dict[str, Any]:
+    """The proof that the log begins with the one of a noted head."""
+    steps = [step.hex() for step in log.growth_from(noted)]
+    return {"schema": _GROWTH, "older": str(noted), "newer": str(log.head), "steps": steps}
+
+
+def proof_of_place(log: Log, place: int) -> dict[str, Any]:
+    """The proof that an entry is at its place in the log."""
+    steps = [step.hex() for step in merkle.inclusion(log.leaves, place)]
+    return {
+        "schema": _PLACE,
+        "entry": log.entries[place].record,
+        "place": place,
+        "head": str(log.head),
+        "steps": steps,
+    }
+
+
+def check_proof(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What a proof says; a proof that does not hold raises `LedgerMismatch`."""
+    try:
+        steps = [bytes.fromhex(step) for step in record["steps"]]
+        if record["schema"] == _GROWTH:
+            older, newer = Head.parse(record["older"]), Head.parse(record["newer"])
+            merkle.check_consistency(older, newer, steps)
+            return {"says": f"The log of {newer} begins with the log of {older}."}
+        if record["schema"] == _PLACE and type(record["place"]) is int:
+            head = Head.parse(record["head"])
+            merkle.check_inclusion(canonical(record["entry"]), record["place"], steps, head)
+            return {"says": f"The entry is at place {record['place']} in the log of {head}."}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        pass
+    raise LedgerMismatch("the proof cannot be read: it was altered or cut.")

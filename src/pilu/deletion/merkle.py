@@ -13,16 +13,6 @@ from dataclasses import dataclass
 
 from pilu.exceptions import LedgerMismatch
 
-__all__ = [
-    "Head",
-    "check_consistency",
-    "check_inclusion",
-    "consistency",
-    "head",
-    "inclusion",
-    "leaf",
-]
-
 Hash = bytes
 
 

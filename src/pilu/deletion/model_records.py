@@ -21,9 +21,6 @@ from pilu.estimators.outputs import LangevinClassifier, read_classes
 from pilu.estimators.requests import RowBook
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.smooth import LangevinHuber, LangevinLogistic
-from pilu.exceptions import StoreDamaged
-
-__all__ = ["KINDS", "Model", "arrays_of", "record_of", "restore_model"]
 
 Model = LangevinRidge | LangevinRidgeClassifier | LangevinLogistic | LangevinHuber
 Arrays = Mapping[str, NDArray[Any]]
@@ -56,7 +53,7 @@ def record_of(model: Model) -> dict[str, Any]:
         "parameters": {**model.get_params(), "random_state": None},
         "n_features": int(model.n_features_in_),
         "step_size": chain.step_size,
-        "schedule": [[segment.steps, segment.noise] for segment in chain.schedule.segments],
+        "schedule": model.schedule_,
         "private": chain.private,
         "fit_intercept": fitted.source.fit_intercept,
         "alpha": problem.alpha,
@@ -70,16 +67,14 @@ def record_of(model: Model) -> dict[str, Any]:
 
 
 def restore_model(
-    record: Mapping[str, Any], arrays: Arrays, key: bytes, *, latest: str | None
+    record: Mapping[str, Any],
+    arrays: Arrays,
+    key: bytes,
+    class_counts: list[int] | None = None,
+    *,
+    latest: str | None,
 ) -> Model:
     """The model, without its rows; `latest` is the hash of its last certificate."""
-    try:
-        return _restored(record, arrays, key, latest)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise StoreDamaged(f"the store's state does not fit together: {error!r}.") from None
-
-
-def _restored(record: Mapping[str, Any], arrays: Arrays, key: bytes, latest: str | None) -> Model:
     model, n_features = KINDS[record["kind"]](**record["parameters"]), int(record["n_features"])
     fit_intercept, live = bool(record["fit_intercept"]), arrays["live"]
     source = RowSource(None, n_features, fit_intercept, live, arrays["digests"], key)
@@ -98,6 +93,7 @@ def _restored(record: Mapping[str, Any], arrays: Arrays, key: bytes, latest: str
         tuple(record["certificates"]),
         int(record["n_requests"]),
         latest=latest,
+        class_counts=None if class_counts is None else np.array(class_counts, dtype=np.float64),
     )
     if isinstance(model, LangevinClassifier):
         classes = np.array(record["classes"])

@@ -1,18 +1,16 @@
 """Predictions for the rows of a file, batch by batch, as CSV."""
 
 import csv
-import os
 from pathlib import Path
 
 import numpy as np
 
 from pilu._progress import progress_bar
 from pilu.data.tables import feature_batches
+from pilu.deletion.disk import replaced_by
 from pilu.deletion.store import Snapshot
 from pilu.estimators.smooth import LangevinLogistic
 from pilu.exceptions import WrongInput
-
-__all__ = ["predict_table"]
 
 
 def predict_table(
@@ -30,23 +28,20 @@ def predict_table(
                 "probabilities must be left out: only a store of the logistic loss has them."
             )
         names += [f"probability of {label}" for label in model.classes_.tolist()]
-    part, n = out.with_name(f".{out.name}.part"), 0
-    try:
-        with (
-            part.open("w", newline="", encoding="utf-8") as file,
-            progress_bar(0, what="predicting", unit="row") as bar,
-        ):
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(names)
-            for X in feature_batches(rows, snapshot.state["features"]):
-                lines = np.asarray(model.predict(X)).reshape(len(X), -1).tolist()
-                if probabilities:
-                    likely = model.predict_proba(X).tolist()
-                    lines = [[*label, *row] for label, row in zip(lines, likely, strict=True)]
-                writer.writerows(lines)
-                n += len(X)
-                bar.update(len(X))
-        os.replace(part, out)
-    finally:
-        part.unlink(missing_ok=True)
+    n = 0
+    with (
+        replaced_by(out) as part,
+        part.open("w", newline="", encoding="utf-8") as file,
+        progress_bar(0, what="predicting", unit="row") as bar,
+    ):
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(names)
+        for X in feature_batches(rows, snapshot.state["features"]):
+            lines = np.asarray(model.predict(X)).reshape(len(X), -1).tolist()
+            if probabilities:
+                likely = model.predict_proba(X).tolist()
+                lines = [[*label, *row] for label, row in zip(lines, likely, strict=True)]
+            writer.writerows(lines)
+            n += len(X)
+            bar.update(len(X))
     return n

@@ -12,10 +12,8 @@ from typing import Any
 from pilu.certify.certificate import Certificate, strict_json
 from pilu.certify.verify import verify
 from pilu.deletion.log import Entry, Log, canonical
-from pilu.deletion.merkle import Head, check_inclusion
+from pilu.deletion.merkle import Head, check_inclusion, inclusion
 from pilu.exceptions import CertificateMismatch, LedgerMismatch
-
-__all__ = ["SCHEMA", "Receipt"]
 
 SCHEMA = "pilu.receipt/1"
 
@@ -35,7 +33,7 @@ class Receipt:
     def of_last_entry(cls, log: Log, evidence: Mapping[str, Any] | None) -> "Receipt":
         """The receipt of the last entry in a log."""
         place, record = log.entries[-1]
-        return cls(record, evidence, place, log.head, tuple(log.inclusion(place)))
+        return cls(record, evidence, place, log.head, tuple(inclusion(log.leaves, place)))
 
     @property
     def certificate(self) -> Certificate:
@@ -54,6 +52,10 @@ class Receipt:
         """The same with a signature."""
         return replace(self, signature=envelope)
 
+    def is_in(self, log: Log) -> bool:
+        """Whether a log has the entry: whether the change that it certifies was made."""
+        return log.has(Entry(self.place, self.entry))
+
     def verify(self) -> dict[str, bool]:
         """Recompute the certificate and follow the proof to the head; a mismatch raises."""
         if self.evidence is None:
@@ -64,12 +66,11 @@ class Receipt:
 
     def to_json(self) -> str:
         """The receipt as a file."""
-        certificate = self.certificate
         record = {
             "schema": SCHEMA,
             **self.statement,
             "inclusion": [step.hex() for step in self.proof],
-            "evidence": json.loads(certificate.to_json())["evidence"],
+            "evidence": json.loads(self.certificate.to_json())["evidence"],
             "signature": self.signature,
         }
         return json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"

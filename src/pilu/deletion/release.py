@@ -19,8 +19,6 @@ from pilu.deletion.log import Log
 from pilu.deletion.model_records import Model
 from pilu.exceptions import CertificateMismatch, StoreDamaged, WrongInput
 
-__all__ = ["SCHEMA", "check_release", "grid_below_noise", "release_record"]
-
 SCHEMA = "pilu.release/2"
 _READABLE = (SCHEMA, "pilu.release/1")  # the first also named the parameters by a plain hash
 

@@ -12,16 +12,14 @@ import binascii
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pilu._extras import need
 from pilu.certify.certificate import UNBOUND_SCHEMA
-from pilu.deletion.arrays import write_new
+from pilu.deletion.disk import write_new
 from pilu.deletion.log import canonical
 from pilu.deletion.receipt import Receipt
 from pilu.exceptions import CertificateMismatch, WrongInput
-
-__all__ = ["check_private_key", "check_signature", "make_keys", "sign", "statement_of"]
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -63,23 +61,15 @@ def statement_of(receipt: Receipt) -> dict[str, Any]:
 
 def sign(receipt: Receipt, private: Path) -> dict[str, Any]:
     """A DSSE envelope of the receipt."""
-    key = _load(private, private_key=True)
+    key = load_key(private, "private")
     body = canonical(statement_of(receipt))
+    key_id = hashlib.sha256(key.public_key().public_bytes_raw()).hexdigest()
+    signature = base64.b64encode(key.sign(_encoded(PAYLOAD_TYPE, body))).decode()
     return {
         "payloadType": PAYLOAD_TYPE,
         "payload": base64.b64encode(body).decode(),
-        "signatures": [
-            {
-                "keyid": _key_id(key.public_key()),
-                "sig": base64.b64encode(key.sign(_encoded(PAYLOAD_TYPE, body))).decode(),
-            }
-        ],
+        "signatures": [{"keyid": key_id, "sig": signature}],
     }
-
-
-def check_private_key(private: Path) -> None:
-    """Refuse a file that is not a private key."""
-    _load(private, private_key=True)
 
 
 def check_signature(receipt: Receipt, public: Path) -> None:
@@ -97,7 +87,7 @@ def check_signature(receipt: Receipt, public: Path) -> None:
 
 def _signed_by(envelope: Any, public: Path) -> bytes:
     """The body of an envelope that was signed by the key; anything else raises."""
-    key = _load(public, private_key=False)
+    key = load_key(public, "public")
     invalid = need("cryptography.exceptions", for_="signatures", extra="desk").InvalidSignature
     try:
         kind, body = envelope["payloadType"], base64.b64decode(envelope["payload"], validate=True)
@@ -121,29 +111,21 @@ def _encoded(kind: str, body: bytes) -> bytes:
     return b"DSSEv1 %d %b %d %b" % (len(name), name, len(body), body)
 
 
-def _key_id(public: Any) -> str:
-    serialization, _ = _cryptography()
-    raw = public.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
-    return hashlib.sha256(raw).hexdigest()
-
-
-def _load(path: Path, *, private_key: bool) -> Any:
+def load_key(path: Path, kind: Literal["private", "public"]) -> Any:
+    """The Ed25519 key in a PEM file; anything else is refused."""
     serialization, ed25519 = _cryptography()
-    kind = "private" if private_key else "public"
     try:
-        content = Path(path).read_bytes()
+        content = path.read_bytes()
     except OSError as error:
         raise WrongInput(f"{path} must be a {kind} key: {error.strerror}.") from None
     try:
-        key = (
-            serialization.load_pem_private_key(content, password=None)
-            if private_key
-            else serialization.load_pem_public_key(content)
-        )
+        if kind == "private":
+            key = serialization.load_pem_private_key(content, password=None)
+        else:
+            key = serialization.load_pem_public_key(content)
     except (ValueError, TypeError):
         raise WrongInput(f"{path} must be a {kind} key as PEM, without a password.") from None
-    wanted = ed25519.Ed25519PrivateKey if private_key else ed25519.Ed25519PublicKey
-    if not isinstance(key, wanted):
+    if not isinstance(key, ed25519.Ed25519PrivateKey | ed25519.Ed25519PublicKey):
         raise WrongInput(f"{path} must be an Ed25519 key, got another kind.")
     return key
 

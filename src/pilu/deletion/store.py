@@ -23,25 +23,20 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pilu.data.names import Names
-from pilu.data.tables import Columns
-from pilu.deletion.arrays import (
-    drop_others,
-    generations,
-    read_arrays,
-    sync_folder,
-    write_arrays,
-    write_new,
-)
+from pilu.data.table_rows import TableRows
+from pilu.data.tables import Columns, Table, open_table
+from pilu.deletion.arrays import drop_others, generations, read_arrays, write_arrays
+from pilu.deletion.disk import sync_folder, write_new
 from pilu.deletion.ledger import Ledger, check_is_store
 from pilu.deletion.log import Entry, Log
 from pilu.deletion.model_records import Model, arrays_of, record_of, restore_model
 from pilu.exceptions import DoneWithTrouble, PiluError, StoreDamaged, WrongInput
 
-__all__ = ["FORMAT", "Change", "Snapshot", "Store", "check_is_free", "now"]
-
 FORMAT = "pilu.store/2"  # docs/desk.md, "Formats", says when the number rises
-_READABLE = (FORMAT,)  # a change brings a store to FORMAT
 _NAMES = "names_"  # prefix of the arrays that hold hashed names
 
 
@@ -55,10 +50,38 @@ class Snapshot:
     log: Log
 
     @property
+    def key(self) -> bytes:
+        """The key of all hashes."""
+        return self.model.fitted_.source.key
+
+    @property
     def columns(self) -> Columns:
         """What the columns of the table mean."""
         columns = {**self.state["columns"], "features": tuple(self.state["features"])}
         return Columns(tuple(columns.pop("target")), **columns)
+
+    def table(self, path: str | Path | None = None) -> Table:
+        """The table that the store was fitted on, where it is now."""
+        table = open_table(path or self.state["table"], self.columns)
+        if list(table.features) != self.state["features"]:
+            raise WrongInput(f"{table.path} must have the columns of the fit, got others.")
+        return table
+
+    def attached(
+        self, path: str | Path | None = None, rows: NDArray[np.intp] | None = None
+    ) -> Model:
+        """The model, reading its rows from the user's table; `rows` are read at once."""
+        model, kept = self.model, self.model.fitted_.source
+        ids = self.names.hashes.get("id")
+        table_rows = TableRows(self.table(path), model.targets_, kept.live, ids, self.key)
+        source = kept.reading(table_rows)
+        problem = model.fitted_.chain.problem
+        if problem.reads_rows:
+            source = source.in_memory(problem.n_outputs)  # every step reads them again
+        elif rows is not None and len(rows):
+            table_rows.hold(rows)
+        model.fitted_ = model.fitted_.reading(problem.reading(source))
+        return model
 
 
 class Store:
@@ -72,7 +95,6 @@ class Store:
     def create(
         cls,
         folder: Path,
-        key: bytes,
         model: Model,
         names: Names,
         state: Mapping[str, Any],
@@ -80,12 +102,9 @@ class Store:
     ) -> "Store":
         """A new store; the folder gets its name once it is complete."""
         check_is_free(folder)
-        state = {
-            **state,
-            "store": secrets.token_hex(16),
-            "key_check": _key_check(key),
-            "generation": -1,
-        }
+        key = model.fitted_.source.key
+        identity = {"store": secrets.token_hex(16), "key_check": _key_check(key)}
+        state = {**state, **identity, "generation": -1}
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with _building(folder) as part:
@@ -189,9 +208,9 @@ class Store:
 
     def _checked_state(self) -> dict[str, Any]:
         state = self.ledger.state
-        if state.get("format") not in _READABLE:
+        if state.get("format") != FORMAT:
             raise StoreDamaged(
-                f"{self.folder} must be of the format {' or '.join(_READABLE)}, got "
+                f"{self.folder} must be of the format {FORMAT}, got "
                 f"{state.get('format')!r}. Open it with the version of pilu that wrote it."
             )
         if state.get("key_check") != _key_check(self.key):
@@ -210,7 +229,11 @@ class Store:
         }
         latest = log.latest_certificate
         issued = None if latest is None else latest.sha256
-        model = restore_model(state["model"], arrays, self.key, latest=issued)
+        try:
+            counts = state["class_counts"]
+            model = restore_model(state["model"], arrays, self.key, counts, latest=issued)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise StoreDamaged(f"the store's state does not fit together: {error!r}.") from None
         return Snapshot(state, model, Names(names), log)
 
 
@@ -221,30 +244,26 @@ class Change:
         self._folder, self._ledger, self.snapshot = folder, ledger, snapshot
         self.entry: Entry | None = None  # the last one that was appended
 
-    def save(
-        self, model: Model, names: Names, entry: Mapping[str, Any], **settings: Any
-    ) -> Snapshot:
-        """Replace the model, and some settings of the state, and log it."""
+    def save(self, model: Model, names: Names, entry: Mapping[str, Any]) -> Snapshot:
+        """Replace the model, and log it."""
         generation = self.snapshot.state["generation"] + 1
         hashes = ((_NAMES + kind, array) for kind, array in names.hashes.items())
+        counts = model.fitted_.class_counts
         state = {
             **self.snapshot.state,
-            **settings,
             "format": FORMAT,
             "generation": generation,
             "arrays": write_arrays(self._folder, generation, chain(hashes, arrays_of(model))),
             "model": record_of(model),
+            "class_counts": None if counts is None else [int(count) for count in counts],
             # The hash of a state stays in the log: the nonce keeps guesses from being tried on it.
             "nonce": secrets.token_hex(16),
         }
         self.snapshot = replace(self.snapshot, state=state, model=model, names=names)
-        return self._append(entry, state)
+        return self.note(entry, state)
 
-    def note(self, entry: Mapping[str, Any]) -> Snapshot:
-        """Log something that leaves the model as it is."""
-        return self._append(entry, None)
-
-    def _append(self, entry: Mapping[str, Any], state: Mapping[str, Any] | None) -> Snapshot:
+    def note(self, entry: Mapping[str, Any], state: Mapping[str, Any] | None = None) -> Snapshot:
+        """Log something; without a new state, it leaves the model as it is."""
         stamped = {**entry, "store": self.snapshot.state["store"], "time": now()}
         self.entry = self._ledger.append(stamped, state)
         self.snapshot = replace(self.snapshot, log=self._ledger.log)

@@ -1,53 +1,22 @@
 """The data of a report, and what follows from it.
 
-The command line fills in `Contents`. The page and its pictures take all their numbers from it.
+The page and its pictures take all their numbers from `Contents`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from pilu.certify.certificate import library_versions, sha256_of
+from pilu.data.file_sets import is_there
+from pilu.deletion.costs import Costs, price_everybody
+from pilu.deletion.rewriting import still_in_table
+from pilu.deletion.store import Store, now
 
-from pilu.certify.certificate import sha256_of
-
-__all__ = ["Certified", "Contents", "Costs", "Total", "parse_time", "rows_forgotten"]
-
-
-@dataclass(frozen=True, eq=False)
-class Costs:
-    """What it would cost to forget people who are still in the model.
-
-    Attributes
-    ----------
-    noise : array
-        sigma_unlearn of each quoted person.
-    rows : array of int
-        The number of rows of each.
-    epsilon, delta, n_unlearn_steps : float, float, int
-        The target of the quotes.
-    n_subjects : int
-        The number of people in the model. If fewer were quoted, they are a random sample.
-    """
-
-    noise: NDArray[np.float64]
-    rows: NDArray[np.int_]
-    epsilon: float
-    delta: float
-    n_unlearn_steps: int
-    n_subjects: int
-
-    def __post_init__(self) -> None:
-        noise, rows = np.asarray(self.noise), np.asarray(self.rows)
-        if noise.ndim != 1 or noise.shape != rows.shape:
-            raise ValueError(
-                f"noise and rows must be as long, got shapes {noise.shape} and {rows.shape}."
-            )
-        if not np.isfinite(noise).all() or (noise < 0).any():
-            raise ValueError("noise must be finite and at least 0.")
+_KINDS = {"logistic": "logistic regression", "huber": "Huber regression"}
 
 
 @dataclass(frozen=True)
@@ -187,6 +156,45 @@ class Contents:
         steps = [Total(parse_time(one.time), *one.total, one.is_redraw) for one in self.certified]
         epsilon, delta = self.latest.total if self.latest else (0.0, 0.0)
         return [Total(first, 0.0, 0.0), *steps, Total(made, epsilon, delta)]
+
+
+def read_contents(store: Store, table: Path | None, people: int) -> Contents:
+    """Everything that the page shows; without the table, everything but the costs.
+
+    At most so many people are quoted, drawn at random.
+    """
+    snapshot = store.read()
+    state, fitted, log = snapshot.state, snapshot.model.fitted_, snapshot.log
+    still, costs = None, None
+    path = Path(table or state["table"])
+    if table is not None or is_there(path):  # a table that is named must exist
+        still = len(still_in_table(snapshot, path))
+        costs = replace(price_everybody(store, path, at_most=people), names=())
+    learning = fitted.chain.schedule.segments[0]
+    return Contents(
+        store=store.folder.resolve().name,
+        made=now(),
+        versions=library_versions(),
+        model={
+            "kind": _KINDS.get(state["model"]["kind"], state["model"]["kind"]),
+            "n_rows": state["n_rows"],
+            "rows_left": int(fitted.source.live.sum()),
+            "n_features": len(state["features"]),
+            "n_outputs": int(fitted.theta.shape[1]),
+            "alpha": fitted.chain.problem.alpha,
+            "step_size": fitted.chain.step_size,
+            "learning_steps": learning.steps,
+            "learning_noise": learning.noise,
+            "table": path.name,
+        },
+        budget=(float(state["budget"][0]), float(state["budget"][1])),
+        spent=tuple(state["model"]["spent"]["total"]),
+        entries=[entry.record for entry in log.entries],
+        head=str(log.head),
+        pending=log.pending,
+        still_in_table=still,
+        costs=costs,
+    )
 
 
 def rows_forgotten(certified: Sequence[Certified]) -> int:

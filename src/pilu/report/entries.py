@@ -9,8 +9,6 @@ from typing import Any
 
 from pilu._digits import near, up
 
-__all__ = ["count", "describe_entry"]
-
 
 def count(number: int, one: str, many: str | None = None) -> str:
     """A number with its noun, in the singular or the plural."""

@@ -1,5 +1,6 @@
 """The page: one self-contained HTML file that loads nothing and runs no scripts."""
 
+import math
 import shlex
 from collections.abc import Mapping
 from importlib.resources import files
@@ -10,12 +11,10 @@ import numpy as np
 from pilu._digits import down, near, up
 from pilu._extras import need
 from pilu.certify.promises import limits_of, promises_of
-from pilu.report import words
-from pilu.report.contents import Certified, Contents, Costs, rows_forgotten
+from pilu.deletion.costs import Costs
+from pilu.report.contents import Certified, Contents, parse_time, rows_forgotten
 from pilu.report.entries import count, describe_entry
 from pilu.report.pictures import draw_budget, draw_costs
-
-__all__ = ["render"]
 
 _HASHES = {  # fields of an entry that hold a hash, and what the page calls them
     "store": "store",
@@ -40,30 +39,132 @@ def render(contents: Contents) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"up": up, "down": down, "near": near, "when": words.format_time}
+    environment.filters |= {"up": up, "down": down, "near": near, "when": _format_time}
     template = environment.from_string((files("pilu.report") / "page.html").read_text("utf-8"))
     latest, costs, store = contents.latest, contents.costs, shlex.quote(contents.store)
-    is_quoted = costs is not None and len(costs.noise) > 0
+    quoted = costs if costs is not None and len(costs.noise) else None
     text: str = template.render(
         c=contents,
         count=count,
-        headline=words.headline(contents),
-        promise=words.describe_promise(contents),
+        headline=_headline(contents),
+        promise=_describe_promise(contents),
         alarms=_alarms(contents),
         warnings=_warnings(contents),
         n_rows_forgotten=rows_forgotten(contents.certified),
-        guess=words.describe_guess(latest.total) if latest else "",
+        guess=_describe_guess(latest.total) if latest else "",
         promises=promises_of(latest.certificate) if latest else [],
         limits=[*(limits_of(latest.certificate) if latest else []), *_limits_of_store(contents)],
         budget_pictures=draw_budget(contents),
-        cost_picture=draw_costs(costs) if costs and is_quoted else None,
-        cost_words=words.describe_costs(costs, contents.model["learning_noise"]) if costs else [],
-        cost_table=_quantiles(costs) if costs and is_quoted else [],
+        cost_picture=draw_costs(quoted) if quoted else None,
+        cost_words=_describe_costs(costs, contents.model["learning_noise"]) if costs else [],
+        cost_table=_quantiles(quoted) if quoted else [],
         log=[_entry(place, entry) for place, entry in enumerate(contents.entries)],
         commands=[f"pilu ledger {store} --since {contents.head}", f"pilu verify {store}"],
         store_id=next((e["store"] for e in contents.entries if "store" in e), None),
     )
     return text
+
+
+def _format_time(time: str) -> str:
+    """A time to the minute."""
+    return f"{parse_time(time):%Y-%m-%d %H:%M}"
+
+
+def _headline(contents: Contents) -> str:
+    """How many people were forgotten."""
+    if contents.latest is None:
+        return "No deletions yet."
+    people = count(contents.n_people_forgotten, "person", "people")
+    were = "was" if contents.n_people_forgotten == 1 else "were"
+    return f"{people} with {count(rows_forgotten(contents.certified), 'row')} {were} forgotten."
+
+
+def _describe_promise(contents: Contents) -> str:
+    """What the present parameters promise, in one sentence."""
+    latest = contents.latest
+    if latest is None:
+        n_rows = count(contents.model["n_rows"], "row")
+        return f"The model learned from {n_rows}. Nothing was deleted, so there is no certificate."
+    if latest.is_redraw:
+        return (
+            "The parameters were redrawn from the remaining rows: every outcome is exactly as "
+            "likely as if the forgotten rows had never been there (epsilon = 0, delta = 0)."
+        )
+    epsilon, delta = latest.total
+    since = [one for one in contents.since_redraw if not one.is_redraw]
+    n_since, n_all = rows_forgotten(since), rows_forgotten(contents.certified)
+    those, earlier = "the forgotten rows", ""
+    if n_since < n_all:
+        those = f"the {count(n_since, 'row')} forgotten since the last redraw"
+        earlier = f" That redraw excluded the {count(n_all - n_since, 'row')} forgotten before it."
+    if epsilon == 0:
+        likely = f"as likely, give or take {up(delta)}, as"
+    else:
+        factor = up(math.exp(min(epsilon, 700.0)), 3)
+        likely = f"at most {factor} times as likely, plus {up(delta)}, as"
+    return (
+        f"Any outcome is {likely} if the same learning and unlearning had run without {those} "
+        f"(in total, epsilon = {up(epsilon)} and delta = {up(delta)}).{earlier}"
+    )
+
+
+def _describe_guess(total: tuple[float, float]) -> str:
+    """How often an observer can guess right, given a certificate's total.
+
+    Let P (forgotten) and Q (never present) be equally likely, with P(S) <= e^eps Q(S) + delta. An
+    observer who answers P on S is right with probability
+    (1 + P(S) - Q(S)) / 2 <= 1 - (1 - delta) e^-eps / 2.
+    """
+    epsilon, delta = total
+    right = 1.0 - (1.0 - min(delta, 1.0)) * math.exp(-epsilon) / 2.0
+    if right <= 0.5:
+        chance = "can do no better than toss a coin."
+    else:
+        chance = f"is right at most {up(100.0 * right, 3)} % of the time. A coin is right 50 %."
+    return (
+        "An observer who sees the parameters and must guess, at even odds, whether the rows were "
+        f"forgotten or never present {chance}"
+    )
+
+
+def _describe_costs(costs: Costs, learning_noise: float) -> list[str]:
+    """How to read the distribution of costs."""
+    n = len(costs.noise)
+    if n == 0:
+        return ["The model has no rows of people who could be quoted."]
+    whom = f"All {count(n, 'person', 'people')} still in the model were quoted"
+    if n < costs.n_subjects:
+        whom = (
+            f"{n:,} of the {costs.n_subjects:,} people still in the model were quoted, drawn at "
+            "random"
+        )
+    target = (
+        f"{whom}, each as a request of its own with epsilon = {up(costs.epsilon)}, delta = "
+        f"{up(costs.delta)} and {count(costs.n_unlearn_steps, 'unlearning step')}."
+    )
+    median, largest = float(np.median(costs.noise)), float(np.max(costs.noise))
+    if largest <= 1e-6 * learning_noise:
+        none = "no noise at all" if largest == 0 else f"next to no noise (at most {up(largest)})"
+        return [
+            target,
+            f"Forgetting any of them needs {none}: the steps on the remaining rows wash out each "
+            "person's influence. Every deletion is cheap.",
+        ]
+    reading = (
+        "Each bar counts the people whose deletion needs that much noise in every unlearning step "
+        f"(learning used {near(learning_noise)}). People on the far right influence the model "
+        "most, and forgetting them costs the most accuracy."
+    )
+    ratio = f", {near(largest / median, 2)} times the median" if median > 0 else ""
+    n_rows = count(int(costs.rows[np.argmax(costs.noise)]), "row")
+    free = int(np.sum(costs.noise == 0))
+    return [
+        target,
+        reading,
+        f"The median is {near(median)}. The most expensive person has {n_rows} and needs "
+        f"{near(largest)}{ratio}."
+        + (f" {count(free, 'person needs', 'people need')} no noise at all." if free else ""),
+    ]
 
 
 def _alarms(contents: Contents) -> list[str]:

@@ -6,6 +6,8 @@ side. Equal contents give equal bytes.
 
 import io
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,10 +16,9 @@ from numpy.typing import NDArray
 
 from pilu._digits import down, near, up
 from pilu._extras import need
-from pilu.report.contents import Contents, Costs
+from pilu.deletion.costs import Costs
+from pilu.report.contents import Contents
 from pilu.report.entries import count
-
-__all__ = ["Histogram", "Picture", "draw_budget", "draw_costs", "histogram"]
 
 _INK, _SPENT, _LEFT, _OVER, _EXPENSIVE = "#1d2733", "#2f6690", "#dfe7ee", "#a3271f", "#a04a24"
 _WIDE = 30.0  # beyond this ratio of largest to smallest cost the axis is logarithmic
@@ -84,8 +85,7 @@ def draw_budget(contents: Contents) -> list[Picture]:
     for k, name in enumerate(("epsilon", "delta")):
         budget, spent, left = contents.budget[k], contents.spent[k], contents.left[k]
         values = [total.epsilon if k == 0 else total.delta for total in totals]
-        with _style():
-            figure = _figure(5.0, 3.5)
+        with _figure(5.0, 3.5) as figure:
             bar, steps = figure.subplots(2, 1, height_ratios=(1, 5))
             _draw_bar(bar, name, spent, left, budget)
             _draw_steps(steps, times, values, redraws, budget)
@@ -140,8 +140,7 @@ def draw_costs(costs: Costs) -> Picture:
     """The distribution of deletion costs, with its median and its maximum."""
     bins, noise = histogram(costs.noise), costs.noise
     marks = {"median": float(np.median(noise)), "maximum": float(np.max(noise))}
-    with _style():
-        figure = _figure(5.6, 4.1)
+    with _figure(5.6, 4.1) as figure:
         axes = figure.subplots()
         if marks["maximum"] == 0:
             axes.bar([0], [len(noise)], width=0.5, color=_SPENT)
@@ -212,13 +211,11 @@ def _module(name: str) -> Any:
     return need(f"matplotlib.{name}", for_="pilu report", extra="desk")
 
 
-def _style() -> Any:
+@contextmanager
+def _figure(width: float, height: float) -> Iterator[Any]:
     # A matplotlibrc of the reader must not change the page.
-    return _module("style").context(["default", _SETTINGS])
-
-
-def _figure(width: float, height: float) -> Any:
-    return _module("figure").Figure(figsize=(width, height), layout="constrained")
+    with _module("style").context(["default", _SETTINGS]):
+        yield _module("figure").Figure(figsize=(width, height), layout="constrained")
 
 
 def _svg(figure: Any, name: str) -> str:

@@ -1,0 +1,42 @@
+"""Files that exist whole or not at all, also after a crash."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replaced_by(path: Path) -> Iterator[Path]:
+    """A new file of the same kind, to be written in the block; at its end it takes the name."""
+    part = path.with_name(f".{path.name}.part{path.suffix}")
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """Write a new file, readable by its owner only, to the disk."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_folder(path.parent)
+    except BaseException as error:
+        path.unlink(missing_ok=True)  # it is ours, and incomplete
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
