@@ -5,7 +5,8 @@ import pytest
 
 from oracles.pairs import output_laws, whitened
 from pilu.accounting import GaussianPair
-from pilu.accounting.curves import PrivacyCurve, closeness
+from pilu.accounting.curves import PrivacyCurve
+from pilu.accounting.gaussians import closeness
 from pilu.chains.schedule import Schedule, Segment
 from pilu.ridge.difference import project
 from pilu.ridge.lanczos import BlockLanczos

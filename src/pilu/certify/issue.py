@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._digits import two_digits_up
-from pilu.accounting.composition import Spent
+from pilu.accounting.curves import Spent
 from pilu.certify.accountant import Accountant, Calibration, Law, Target
 from pilu.certify.certificate import SCHEMA, Certificate, hash_of_parameters, library_versions
 from pilu.certify.scope import scope_of_langevin, scope_of_redraw, scope_of_refit

@@ -2,7 +2,7 @@
 
 import math
 
-from pilu.accounting.composition import Spent
+from pilu.accounting.curves import Spent
 from pilu.accounting.gdp import epsilon_from_mu
 from pilu.certify.accountant import Accountant
 from pilu.certify.certificate import SCHEMA, UNBOUND_SCHEMA, Certificate, sha256_of

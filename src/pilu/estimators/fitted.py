@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pilu.accounting.composition import Spent
+from pilu.accounting.curves import Spent
 from pilu.certify.accountant import Law
 from pilu.chains.chain import Chain
 from pilu.chains.problem import Problem
