@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from pilu.accounting.gaussians import GaussianPair
 from pilu.auditing.distinguishers import Known
 from pilu.auditing.two_runs import TwoRuns
-from pilu.chains.entropy import SeededGaussian
+from pilu.chains.chain import SeededGaussian
 from pilu.chains.problem import Problem
 from pilu.chains.schedule import Segment
 from pilu.data.statistics import Statistics
 from pilu.exceptions import WrongInput
-from pilu.ridge.spectral import decay, drift, spread
-from pilu.ridge.spectrum import Spectrum
+from pilu.ridge.spectral import Spectrum, decay, drift, spread
 
 __all__ = ["RidgeRuns"]
 

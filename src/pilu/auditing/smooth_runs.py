@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pilu._checks import check_integer
 from pilu.auditing.distinguishers import Known
 from pilu.auditing.two_runs import TwoRuns
-from pilu.chains.entropy import SimulatedGaussian
+from pilu.chains.chain import SimulatedGaussian
 from pilu.chains.problem import Problem
 from pilu.exceptions import WrongInput
 from pilu.losses.objective import SmoothObjective

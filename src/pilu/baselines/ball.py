@@ -18,10 +18,10 @@ from pilu._checks import check_real, complaint
 from pilu.baselines.interface import Task, row_norms
 from pilu.baselines.objective import Objective
 from pilu.certify.accountant import VISIBLE_ULPS
-from pilu.chains.contraction import contraction_between
-from pilu.chains.entropy import GaussianSource
+from pilu.chains.chain import langevin_steps
+from pilu.chains.problem import GaussianSource
 from pilu.chains.schedule import Segment
-from pilu.chains.steps import langevin_steps
+from pilu.chains.sensitivities import contraction_between
 from pilu.losses.loss import Huber, Logistic, Softmax, Squared
 
 __all__ = [

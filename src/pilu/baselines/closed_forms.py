@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pilu.chains.problem import Run
 from pilu.data.statistics import Statistics
 from pilu.exceptions import WrongInput
-from pilu.ridge.law import RidgeLaw
-from pilu.ridge.spectrum import Spectrum
+from pilu.ridge.problem import RidgeLaw
+from pilu.ridge.spectral import Spectrum
 
 __all__ = ["ClosedForms", "check_conditioning"]
 

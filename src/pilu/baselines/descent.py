@@ -31,9 +31,9 @@ from pilu.baselines.ball import (
     visible_noise,
 )
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
-from pilu.chains.contraction import contraction_between
 from pilu.chains.predictions import Predictions
 from pilu.chains.schedule import Segment
+from pilu.chains.sensitivities import contraction_between
 
 __all__ = ["DescentToDelete", "distance_bound"]
 

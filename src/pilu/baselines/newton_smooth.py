@@ -27,8 +27,8 @@ from pilu.baselines.closed_forms import check_conditioning
 from pilu.baselines.curvature import Curvature, curvature_of, hessian
 from pilu.baselines.interface import Answer, Learned, Rows, Task, row_norms
 from pilu.certify.accountant import VISIBLE_ULPS
+from pilu.chains.chain import walk
 from pilu.chains.schedule import Segment
-from pilu.chains.steps import walk
 from pilu.exceptions import BeyondPrecision
 from pilu.losses.loss import Loss
 

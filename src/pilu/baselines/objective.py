@@ -12,12 +12,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.chains.entropy import GaussianSource
+from pilu.chains.chain import walk
+from pilu.chains.problem import GaussianSource
 from pilu.chains.schedule import Segment
-from pilu.chains.steps import walk
 from pilu.losses.loss import Loss
-from pilu.ridge.spectral import draw_after, drift
-from pilu.ridge.spectrum import Spectrum
+from pilu.ridge.spectral import Spectrum, draw_after, drift
 
 __all__ = ["Objective", "QuadraticObjective", "RowObjective", "descended"]
 

@@ -14,10 +14,9 @@ from pilu._checks import complaint
 from pilu.baselines.closed_forms import ClosedForms
 from pilu.baselines.objective import Objective, QuadraticObjective, RowObjective
 from pilu.certify.accountant import Target
-from pilu.chains.entropy import GaussianSource, gaussian_source
-from pilu.chains.law import Law, RequestForecast
+from pilu.chains.chain import gaussian_source
 from pilu.chains.predictions import Predictions
-from pilu.chains.problem import Problem, Run
+from pilu.chains.problem import GaussianSource, Law, Problem, RequestForecast, Run
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import Request
 from pilu.data.targets import ClassTargets

@@ -32,8 +32,8 @@ from pilu.baselines.ball import (
 )
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, titled
 from pilu.certify.theorem import Theorem
-from pilu.chains.contraction import contraction_between
 from pilu.chains.schedule import Segment
+from pilu.chains.sensitivities import contraction_between
 
 __all__ = ["UniformLangevin", "any_row_noise", "worst_row_noise"]
 

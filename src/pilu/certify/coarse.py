@@ -38,7 +38,7 @@ class CoarseExact(Exact):
             noise = _coarse(noise, target)
             try:
                 enclosure = comparison.enclosure(noise, target.n_unlearn_steps)
-                curve = self._curve(enclosure, comparison.law.n_outputs, target)
+                curve = self._curve(enclosure, comparison.n_outputs, target)
                 if curve.log_delta(target.epsilon, aim) <= aim:
                     break
             except ArithmeticError:  # too little noise for the precision of the laws

@@ -21,8 +21,7 @@ from pilu.accounting.shifted import (
 from pilu.certify.accountant import Calibration, Law, Progress, Target
 from pilu.certify.certificate import Certificate, sha256_of
 from pilu.certify.checks import TOLERANCE, require, require_close
-from pilu.chains.contraction import ROUNDING
-from pilu.chains.sensitivities import Sensitivities
+from pilu.chains.sensitivities import ROUNDING, Sensitivities
 from pilu.data.rows import Request
 from pilu.exceptions import WrongInput
 

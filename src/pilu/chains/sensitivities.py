@@ -14,9 +14,9 @@ from scipy.special import ndtri
 from pilu.accounting.quantiles import noncentral_chi_upper_quantile
 from pilu.data.rows import Request
 
-__all__ = ["Sensitivities", "gaussian_norm_bound", "joint_norm_bounds"]
-
 Array = NDArray[np.float64]
+
+ROUNDING = 1e-12  # relative allowance for the floating-point error of means, variances and norms
 
 
 class Sensitivities(Protocol):
@@ -109,3 +109,9 @@ def gaussian_norm_bound(mean: Array, root_v: Array, df: int, tail: float) -> Arr
     # r overflows only where v is negligible against the mean: any finite r rounds the same way.
     quantile = noncentral_chi_upper_quantile(tail, df, np.minimum(r, 1e300))
     return np.where(root_v > 0, np.maximum(root_v * quantile, mean), mean)
+
+
+def contraction_between(smallest: float, largest: float, step_size: float) -> float:
+    """c = max(|1 - eta m|, |1 - eta L|) for curvatures between m and L, rounded up."""
+    low, high = 1.0 - step_size * smallest, step_size * largest * (1 + ROUNDING) - 1.0
+    return min(max(abs(low), high) + 2.0**-52, 1.0)

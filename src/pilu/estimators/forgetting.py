@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pilu.certify.certificate import Certificate, names_parameters
 from pilu.certify.issue import calibrate, certify_langevin, certify_redraw
 from pilu.certify.verify import verify
-from pilu.chains.entropy import gaussian_source
+from pilu.chains.chain import gaussian_source
 from pilu.chains.schedule import Segment
 from pilu.data.rows import Request
 from pilu.data.targets import ClassTargets, NumericTargets

@@ -20,7 +20,7 @@ from pilu.estimators.quoting import Terms
 from pilu.estimators.requests import RowBook, index_as_ids
 from pilu.exceptions import WrongInput
 from pilu.ridge.problem import RidgeProblem
-from pilu.ridge.spectrum import check_room
+from pilu.ridge.spectral import check_room
 
 __all__ = [
     "PartitionedProblem",

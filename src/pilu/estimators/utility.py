@@ -12,8 +12,7 @@ from sklearn.base import is_classifier
 from pilu._checks import complaint
 from pilu._processes import blas_threads
 from pilu.certify.accountant import Law
-from pilu.chains.chain import Chain
-from pilu.chains.entropy import SystemGaussian
+from pilu.chains.chain import Chain, SystemGaussian
 from pilu.chains.predictions import Predictions, Prospect, expected_accuracy, expected_rmse
 from pilu.chains.schedule import Segment
 from pilu.data.rows import Request

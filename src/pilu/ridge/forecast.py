@@ -21,12 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.chains.predictions import Predictions, Prospect
-from pilu.ridge.difference import RequestSpace
 from pilu.ridge.iterates import RidgeIterates
+from pilu.ridge.krylov import reached_space
 from pilu.ridge.lanczos import BlockLanczos
-from pilu.ridge.spectral import decay, drift, spread
-
-__all__ = ["RidgeForecast", "RidgeRequestForecast"]
+from pilu.ridge.spectral import RequestSpace, decay, drift, spread
 
 Array = NDArray[np.float64]
 
@@ -175,10 +173,10 @@ def _space_for(law: RidgeIterates, Z: Array, length: int) -> RequestSpace:
         lanczos = BlockLanczos(spectrum, Z.T)
         for size in _GROWTH:
             lanczos.extend(size * lanczos.width)
-            space = RequestSpace.reached(law, lanczos)
+            space = reached_space(law, lanczos)
             if lanczos.exhausted or _leak(law, space, lanczos, length) <= _LEAK:
                 return space
-    return RequestSpace.whole(law, Z)
+    return RequestSpace.whole(spectrum, law.step_size, Z)
 
 
 def _leak(law: RidgeIterates, space: RequestSpace, lanczos: BlockLanczos, length: int) -> float:

@@ -1,4 +1,4 @@
-"""Ridge regression on the remaining rows: rows, statistics and eigenbasis kept together.
+"""Ridge regression on the remaining rows: rows, statistics and eigenbasis together, and its law.
 
 f(theta) = sum_j |x_j'theta - y_j|^2 / 2 + alpha |theta|^2 / 2        [PILU, sec. 3.2]
 
@@ -16,19 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._digits import up_to_grid
-from pilu.chains.entropy import GaussianSource
-from pilu.chains.problem import Run
-from pilu.chains.rounding import UNIT
-from pilu.chains.schedule import Segment
-from pilu.chains.steps import walk
-from pilu.data.rows import RowSource
+from pilu.chains.chain import walk
+from pilu.chains.comparison import Comparison, View
+from pilu.chains.problem import GaussianSource, Run
+from pilu.chains.schedule import UNIT, Segment
+from pilu.data.rows import Request, RowSource
 from pilu.data.statistics import ReadShare, Statistics
-from pilu.ridge.gradient import gradient_on_rows
-from pilu.ridge.law import RidgeLaw
-from pilu.ridge.spectral import draw_after
-from pilu.ridge.spectrum import Spectrum, check_room
-
-__all__ = ["RidgeProblem"]
+from pilu.ridge.forecast import RidgeForecast
+from pilu.ridge.iterates import RidgeIterates, dense_view
+from pilu.ridge.krylov import KrylovView
+from pilu.ridge.lanczos import BlockLanczos
+from pilu.ridge.sensitivities import RidgeSensitivities
+from pilu.ridge.spectral import Spectrum, check_room, draw_after
 
 Array = NDArray[np.float64]
 
@@ -36,6 +35,58 @@ _STATISTICS_ERROR = 1e-12  # past it, statistics are collected again from the re
 _MOST_PENDING = 32  # rows in a correction
 _PER_OCTAVE = 4  # grid of a stored error: the rows are summed again after about forty deletions
 _COLUMNS_FOR_EACH = 32  # columns per row of a correction; with fewer, a new basis is cheaper
+
+_GROWTH = (40, 64, 80, 112, 160, 240)  # dimensions for each row of the request, tried in turn
+_LIKELY = 19.6  # times the sixth root of the steps: the first size, if the problem has room for it
+_DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
+_DENSE_SHARE = 0.6  # of the parameters: a projection on more of them is not cheaper
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeLaw(RidgeIterates):
+    """The law of a chain on all rows: implements `chains.problem.Law` in an eigenbasis."""
+
+    is_gaussian: ClassVar[bool] = True
+    # Matrices have a few dozen rows: a second thread is slower.
+    blas_threads: ClassVar[int | None] = 1
+
+    @property
+    def sensitivities(self) -> RidgeSensitivities:
+        """Bounds on gradients at every step."""
+        return RidgeSensitivities(self)
+
+    def prepare_after_learning(self) -> None:
+        """Do nothing: profiles are computed on first use."""
+
+    def forecast(self, points: Array, n_unlearn_steps: int) -> RidgeForecast:
+        """Predictions at some points."""
+        return RidgeForecast(self, points, n_unlearn_steps)
+
+    def comparison(self, request: Request, likely_size: int = 0) -> Comparison:
+        """The run with the rows against the run without them.
+
+        The difference is seen in the Krylov space of the rows where the proved errors of that
+        projection are negligible at the noise in question. Else the space grows. Beyond a size at
+        which it is no longer cheaper, the full eigenbasis is used.
+        """
+        Z = self.coordinates(request.X)
+        views = self._views(Z, request.Y, likely_size) if Z.any() else iter(())
+        return Comparison(self.schedule, self.n_outputs, views)
+
+    def _views(self, Z: Array, targets: Array, at_least: int) -> Iterator[View]:
+        (R, p), sizes = Z.shape, list[int]()
+        if p > _DENSE_BELOW:
+            sizes = [s * R for s in _GROWTH if s * R <= _DENSE_SHARE * p]
+        if sizes:
+            likely = at_least or R * _LIKELY * self.schedule.n_steps ** (1 / 6)
+            sizes = [s for s in sizes if s >= likely] or sizes
+            lanczos = BlockLanczos(self.spectrum, Z.T)
+            for size in sizes:
+                lanczos.extend(size)
+                yield KrylovView(self, lanczos, targets, is_finest=size == sizes[-1])
+                if lanczos.exhausted:
+                    break
+        yield dense_view(self, Z, targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,11 +291,20 @@ class RidgeProblem:
             return draw_after(theta, self.corrected_spectrum, step_size, segment, gaussian)
         for _ in self.source.blocks():  # check all rows against their digests once
             pass
+        return walk(theta, self.gradient, step_size, segment, gaussian)
 
-        def gradient(theta: Array, step: int) -> Array:
-            return gradient_on_rows(theta, self.source, self.alpha)
+    def gradient(self, theta: Array, step: int) -> Array:
+        """grad f(theta) = X'(X theta - Y) + alpha theta, the same at every step of Algorithm 1.
 
-        return walk(theta, gradient, step_size, segment, gaussian)
+        It is computed from the rows, which are not checked against their digests.
+        """
+        gradient = self.alpha * theta
+        for x, y in self.source.features(check=False):
+            p = x.shape[1]
+            residuals = x @ theta[:p] + (theta[p:].sum(axis=0) - y)  # x has no column of ones
+            gradient[:p] += x.T @ residuals
+            gradient[p:] += residuals.sum(axis=0)
+        return gradient
 
     def law(self, run: Run, *, corrected: bool = False) -> RidgeLaw:
         """The law of a run; with `corrected`, its basis may have a low-rank correction."""
