@@ -64,7 +64,6 @@ class Curve(Protocol):
 
     def deltas(self, epsilons: Array) -> Array:
         """delta at every epsilon >= 0, never too small; 1 if nothing is known."""
-        ...
 
 
 @dataclass(frozen=True)

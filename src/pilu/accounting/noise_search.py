@@ -37,15 +37,12 @@ class Difference(Protocol):
 
     def rough(self, noise: float, n_steps: int) -> tuple[Array, Array]:
         """Excess variances and squared shifts along the principal directions."""
-        ...
 
     def moments(self, noise: float, n_steps: int) -> tuple[float, float, float, float]:
         """Sums of a^2, x a^2, x^2 a^2 and x^2 over the directions."""
-        ...
 
     def squared_shift(self, noise: float, n_steps: int) -> float:
         """The sum of all squared shifts."""
-        ...
 
 
 class NoiseSearch:

@@ -25,38 +25,30 @@ class Sensitivities(Protocol):
     @property
     def rounding(self) -> float:
         """Relative allowance for the floating-point error of residual means and variances."""
-        ...
 
     def terms(self, slack: float) -> dict[str, Any]:
         """What the bounds rest on besides the data, for the certificate."""
-        ...
 
     def check_options(self, *, group: str, strong_convexity: str) -> None:
         """Refuse options of the theorem that this kind of problem does not have."""
-        ...
 
     def prepare(self, rows: NDArray[np.intp]) -> None:
         """Do once what the sums over requests for these rows share."""
-        ...
 
     def of_each(self, rows: Request, slack: float) -> Array:
         """Bounds for each row by itself: (n x N)."""
-        ...
 
     def of_group_sum(self, rows: Request, slack: float) -> Array:
         """Triangle inequality over the rows of a group: (N,)   [PILU, Cor. group-unlearning]."""
-        ...
 
     def of_group_jointly(self, rows: Request, slack: float) -> Array:
         """The norm of the group's summed gradient: (N,)."""
-        ...
 
     def contraction(self, rows: Request, strong_convexity: str) -> float:
         """c = max(|1 - eta m|, |1 - eta L|) of the retained problem   [PILU, Assumption 1].
 
         m = alpha, or a lower bound on the retained problem's own smallest eigenvalue.
         """
-        ...
 
 
 def joint_norm_bounds(

@@ -9,7 +9,7 @@ eigenbasis is computed when there are too many of them, or when it or the statis
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -103,10 +103,12 @@ class _Known:
         norm = math.sqrt(statistics.target_energy) * (1 + 1e-9)
         return cls(statistics, replace(spectrum, target_norm=norm))
 
-    def with_pending(self, x: Array, y: Array) -> tuple[Array, Array]:
-        if self.pending is None:
-            return x, y
-        return np.vstack([self.pending[0], x]), np.vstack([self.pending[1], y])
+    @cached_property
+    def settled(self) -> Statistics | None:
+        """Statistics without the removed rows, before there is a new eigenbasis."""
+        if self.statistics is None or self.pending is None:
+            return self.statistics
+        return self.statistics.without(*self.pending)
 
 
 class RidgeProblem:
@@ -131,7 +133,6 @@ class RidgeProblem:
         self.alpha = alpha
         self.solver = solver
         self._known = known
-        self._settled: Statistics | None = None  # statistics without the removed rows
 
     @classmethod
     def fit(
@@ -185,9 +186,8 @@ class RidgeProblem:
         known = self._known
         if known.statistics is None:
             return 0.0
-        if known.pending is None:
-            return known.statistics.error
-        return known.statistics.error_without(*known.pending)
+        pending = known.pending
+        return known.statistics.error_without(*pending) if pending else known.statistics.error
 
     @property
     def corrected_spectrum(self) -> Spectrum:
@@ -206,31 +206,20 @@ class RidgeProblem:
         self.consolidate()
         return self._known.statistics
 
-    @property
-    def statistics_before_spectrum(self) -> Statistics | None:
-        """The same, without computing a new eigenbasis."""
-        known = self._known
-        if known.statistics is None or known.pending is None:
-            return known.statistics
-        if self._settled is None:
-            self._settled = known.statistics.without(*known.pending)
-        return self._settled
-
     def consolidate(self) -> None:
         """Replace the correction by a new eigenbasis, so that no removed row is held."""
-        if self._known.pending is None:
-            return
-        statistics = self.statistics_before_spectrum
-        assert statistics is not None
-        # One assignment: an interrupt before it leaves the problem as it was.
-        self._known = _Known.of(statistics, self.alpha)
-        self._settled = None
+        if self._known.pending is not None:
+            assert self._known.settled is not None
+            # One assignment: an interrupt before it leaves the problem as it was.
+            self._known = _Known.of(self._known.settled, self.alpha)
 
     def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> "RidgeProblem":
         """The problem without `rows`, whose values are x and y."""
         source, known = self.source.without(rows), self._known
         if known.statistics is not None:
-            pending = known.with_pending(x, y)
+            pending = (x, y)
+            if known.pending is not None:
+                pending = np.vstack([known.pending[0], x]), np.vstack([known.pending[1], y])
             if known.statistics.error_without(*pending) <= _STATISTICS_ERROR:
                 spectrum = known.spectrum.without(x, y)
                 corrected = _Known(known.statistics, spectrum, pending)
@@ -341,7 +330,7 @@ class RidgeProblem:
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """What a store keeps as arrays. The eigenbasis comes last because it may be computed."""
-        statistics = self.statistics_before_spectrum
+        statistics = self._known.settled
         if statistics is not None:
             yield "gram", statistics.gram
             yield "cross", statistics.cross
