@@ -65,11 +65,11 @@ def test_the_krylov_space_is_large_enough(power, steps, alpha, rng, monkeypatch)
     X, Y = X.copy(), Y.copy()
     for row in (0, 1):
         small = RidgeForecast(law, points, 80).without(X[[row]], Y[[row]])
-        assert len(small._space.values) < 160
+        assert len(small._space.own.values) < 160
         with monkeypatch.context() as patch:
             patch.setattr(forecast_module, "_GROWTH", (10**6,))  # the full eigenbasis
             full = RidgeForecast(law, points, 80).without(X[[row]], Y[[row]])
-        assert len(full._space.values) == 160
+        assert len(full._space.own.values) == 160
         for one, other in (
             (small.after(80).at(0.3), full.after(80).at(0.3)),
             (small.redraw, full.redraw),

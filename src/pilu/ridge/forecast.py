@@ -126,9 +126,9 @@ class RidgeRequestForecast:
         if self._space is None:
             return base
         space = self._space
-        h = law.final_variances(space.values)
-        kept = self._own * decay(space.values, eta, n_steps)
-        moved = (self._other * decay(space.retained, eta, n_steps)) @ space.turn.T
+        h = law.final_variances(space.own.values)
+        kept = self._own * decay(space.own.values, eta, n_steps)
+        moved = (self._other * decay(space.retained.values, eta, n_steps)) @ space.turn.T
         return Prospect(
             base.mean + self._lead(forecast.mean, n_steps),
             np.maximum(base.variance + (np.square(moved) - np.square(kept)) @ h, 0.0),
@@ -151,18 +151,18 @@ class RidgeRequestForecast:
         assert space is not None
         residuals = self._rows @ mean - self._targets
         own, other = space.see((spectrum.eigenvalues[:, None] * mean - spectrum.cross).T)
-        other = other.T - space.retained_rows @ residuals
+        other = other.T - space.retained.rows @ residuals
         return np.asarray(
-            self._own @ (drift(space.values[:, None], eta, k) * own.T)
-            - self._other @ (drift(space.retained[:, None], eta, k) * other)
+            self._own @ (drift(space.own.values[:, None], eta, k) * own.T)
+            - self._other @ (drift(space.retained.values[:, None], eta, k) * other)
         )
 
     def _spread(self, base: Array, k: int) -> Array:
         """v' spread_k(A') v, from that of A."""
         space, eta = self._space, self._law.step_size
         assert space is not None
-        change = np.square(self._other) @ spread(space.retained, eta, k)
-        change -= np.square(self._own) @ spread(space.values, eta, k)
+        change = np.square(self._other) @ spread(space.retained.values, eta, k)
+        change -= np.square(self._own) @ spread(space.own.values, eta, k)
         return np.maximum(base + change, 0.0)
 
 
@@ -185,5 +185,5 @@ def _leak(law: RidgeIterates, space: RequestSpace, lanczos: BlockLanczos, length
     eta |B| sum_{l<i} |E_last'(1 - eta T)^l R| (docs/exact.md); the coupling B is at most |A|.
     """
     coupling = law.spectrum.largest * np.eye(lanczos.coupling.shape[1])
-    leaks = float(np.sum(space.leaks(coupling, length)))
-    return law.step_size * leaks / float(np.linalg.norm(lanczos.first, 2))
+    leaks = [half.leaks(coupling, length) for half in (space.own, space.retained)]
+    return law.step_size * float(np.sum(leaks)) / float(np.linalg.norm(lanczos.first, 2))

@@ -27,6 +27,7 @@ from pilu.chains.schedule import (
     deviation_errors,
     mean_errors,
     mean_size,
+    summed_before,
 )
 from pilu.ridge.spectral import Powers, RequestSpace, Spectrum, decay, drift, spread
 
@@ -288,7 +289,7 @@ def difference_in(
     `deflated` is what a projection left out as rounding error, None for the whole row space.
     """
     eta, N = law.step_size, residuals.shape[2]
-    variances, with_rows = law.final_variances(np.stack([space.retained, space.values]))
+    variances, with_rows = law.final_variances(np.stack([space.retained.values, space.own.values]))
     covariance = space.turn.T @ (with_rows[:, None] * space.turn) - np.diag(variances)
     largest = float(max(np.max(variances), np.max(with_rows)))
     reduced = Reduced.of(_mean_difference(space, residuals), covariance, largest, N)
@@ -296,7 +297,7 @@ def difference_in(
     unsure = _mean_rounding(law, space, lengths, targets, rounding.error, left_out)
 
     def before(n_steps: int) -> ChainDifference:
-        a, is_whole = space.retained, deflated is None
+        a, is_whole = space.retained.values, deflated is None
         kept, added = decay(a, eta, n_steps), spread(a, eta, n_steps)
         return ChainDifference(
             n_steps, variances, kept, added, reduced, largest, unsure, rounding, is_whole
@@ -307,9 +308,10 @@ def difference_in(
 
 def _mean_difference(space: RequestSpace, residuals: Array) -> Array:
     """Delta_N = -eta sum_k (1 - eta A')^{N-1-k} X_f' u_k in the eigenvectors of A'."""
-    total = np.zeros((len(space.retained), residuals.shape[1]))
-    for x, u in zip(space.retained_rows.T, residuals, strict=True):
-        total -= space.step_size * x[:, None] * space.retained_powers.weighted(u.T[::-1])
+    retained = space.retained
+    total = np.zeros((len(retained.values), residuals.shape[1]))
+    for x, u in zip(retained.rows.T, residuals, strict=True):
+        total -= retained.step_size * x[:, None] * retained.powers.weighted(u.T[::-1])
     return total
 
 
@@ -327,13 +329,11 @@ def _mean_rounding(
     are the computed |u_k|, `error` is that of a step, and `deflated` that of X_f', relative to it
     (docs/exact.md, "Rounding").
     """
-    both = space.reach(len(lengths))
-    (reach, retained_reach), before = both, np.zeros_like(both)
-    np.cumsum(both[:, :-1], axis=1, out=before[:, 1:])  # sums over all steps before each
+    reach, retained_reach = (half.reach(len(lengths)) for half in (space.own, space.retained))
     terms = reach[0] * law.mean_bounds + float(np.linalg.norm(targets))
-    unsure = before[0] * (error * law.mean_bounds + law.push_error)
+    unsure = summed_before(reach) * (error * law.mean_bounds + law.push_error)
     unsure += (2 * UNIT + 2.0**-53 * np.arange(len(terms))) * terms  # running sums, too
-    moved = error * before[1, ::-1] * lengths
+    moved = error * summed_before(retained_reach)[::-1] * lengths
     moved += deflated * retained_reach[0] * lengths
     return law.step_size * float(retained_reach[::-1] @ unsure + np.sum(moved))
 

@@ -26,7 +26,7 @@ from pilu.chains.comparison import ROUNDING_LIMIT, ChainDifference, Enclosure, V
 from pilu.chains.schedule import Schedule, summed_before
 from pilu.ridge.iterates import RidgeIterates, difference_in, step_norms
 from pilu.ridge.lanczos import BlockLanczos
-from pilu.ridge.spectral import RequestSpace
+from pilu.ridge.spectral import Diagonal, RequestSpace
 
 Array = NDArray[np.float64]
 
@@ -64,17 +64,16 @@ class KrylovView(View):
         more = law.step_size * lanczos.deflated * law.spectrum.largest
         rounding = law.rounding(lanczos.width, more)
         super().__init__(difference_in(law, space, residuals, targets, rounding, lanczos.deflated))
-        self.size, self._is_finest = len(space.values), is_finest
+        self.size, self._is_finest = len(space.own.values), is_finest
         self._next_is_slow = is_finest and len(law.spectrum.eigenvalues) > _DENSE_IS_SLOW
-        self._powers = space.retained_powers
+        self._powers = space.retained.powers
         self._coupling = np.zeros((0, self.size))  # B E_last' in the eigenbasis of T', k x m
         self.mean_error = self.covariance_error = 0.0
         if not lanczos.exhausted:
-            width = lanczos.coupling.shape[1]
-            self._coupling = lanczos.coupling @ space.retained_vectors[self.size - width :]
-            size = float(np.linalg.norm(lanczos.first))  # Frobenius: at least |X_f|
-            leaks = space.leaks(lanczos.coupling, 2 * N)
-            errors = projection_errors(law, *leaks, step_norms(residuals), size)
+            B, size = lanczos.coupling, float(np.linalg.norm(lanczos.first))  # size >= |X_f|
+            self._coupling = B @ space.retained.last(B.shape[1])
+            leaks, retained_leaks = space.own.leaks(B, 2 * N), space.retained.leaks(B, 2 * N)
+            errors = projection_errors(law, leaks, retained_leaks, step_norms(residuals), size)
             self.mean_error, self.covariance_error = errors
 
     def is_guide(self, n_steps: int, noise: float) -> bool:
@@ -269,41 +268,33 @@ def reached_space(law: RidgeIterates, lanczos: BlockLanczos) -> RequestSpace:
     T, first = lanczos.projected, lanczos.first
     k, without = len(first), T.copy()
     without[:k, :k] -= first @ first.T
-    values, vectors = _eigh(T, k)
-    retained, turn = _eigh(without, k)
-    return RequestSpace(
-        law.step_size,
-        lanczos.basis,
-        values,
-        vectors,
-        np.maximum(retained, law.spectrum.alpha),  # X'X has no negative eigenvalue
-        turn,
-        rows=vectors[:k].T @ first,
-        retained_rows=turn[:k].T @ first,
-    )
+
+    def diagonal(matrix: Array, least: float) -> Diagonal:
+        if k > 1 or len(matrix) == 1:
+            values, vectors = np.linalg.eigh(matrix)
+        else:
+            values, vectors = scipy.linalg.eigh_tridiagonal(
+                np.diag(matrix), np.diag(matrix, 1), check_finite=False
+            )
+        rows = vectors[:k].T @ first
+        return Diagonal(np.maximum(values, least), vectors, rows, law.step_size)
+
+    # X'X has no negative eigenvalue.
+    own, retained = diagonal(T, -math.inf), diagonal(without, law.spectrum.alpha)
+    return RequestSpace(lanczos.basis, own, retained)
 
 
 def _residual_means(law: RidgeIterates, space: RequestSpace, count: int) -> Array:
     """X_f m_k for k < count, m_k = eta sum_{j<k} (1 - eta A)^j B + (1 - eta A)^k theta_0."""
-    cross, rows = space.see(law.spectrum.cross.T)[0], space.rows.T
+    cross, rows = space.see(law.spectrum.cross.T)[0], space.own.rows.T
     R, d, m = len(rows), *cross.shape
 
     def series(columns: Array) -> Array:  # X_f (1 - eta A)^k times the columns, for k < count
         pairs = (rows[:, None, :] * columns).reshape(R * d, m)
-        return space.powers.series(pairs.T, count)
+        return space.own.powers.series(pairs.T, count)
 
     means = np.zeros((R * d, count))
     np.cumsum(law.step_size * series(cross)[:, :-1], axis=1, out=means[:, 1:])
     if law.start_coordinates.any():
         means += series(space.see(law.start_coordinates.T)[0])
     return means.reshape(R, d, count)
-
-
-def _eigh(matrix: Array, bandwidth: int) -> tuple[Array, Array]:
-    if bandwidth > 1 or len(matrix) == 1:
-        values, vectors = np.linalg.eigh(matrix)
-    else:
-        values, vectors = scipy.linalg.eigh_tridiagonal(
-            np.diag(matrix), np.diag(matrix, 1), check_finite=False
-        )
-    return values, vectors

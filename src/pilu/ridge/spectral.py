@@ -279,73 +279,70 @@ def _stepped(
 
 
 @dataclass(frozen=True, eq=False)
-class RequestSpace:
-    """A and A' = A - X_f'X_f on a space that contains X_f', each diagonal in its own basis.
+class Diagonal:
+    """A, or A' = A - X_f'X_f, on a space that contains X_f', in its own eigenvectors."""
 
-    The space is a Krylov space of X_f', with A = T and A' = T' = T - R_1 R_1', or the row space.
-    """
-
+    values: Array
+    vectors: Array | None  # within the space; None is the identity
+    rows: Array  # X_f' in the eigenvectors, m x R
     step_size: float
-    basis: Array | None  # Q, in the coordinates of the spectrum; None is the identity
-    values: Array  # of A
-    vectors: Array | None  # its eigenvectors within the space; None is the identity
-    retained: Array  # values of A'
-    retained_vectors: Array
-    rows: Array  # X_f' in the eigenvectors of A, m x R
-    retained_rows: Array  # and in those of A'
-
-    @classmethod
-    def whole(cls, spectrum: Spectrum, step_size: float, Z: Array) -> "RequestSpace":
-        """The row space, for rows with coordinates Z: exact up to rounding, O(p^3)."""
-        full, values, vectors = spectrum.matrix(), spectrum.eigenvalues, None
-        # Divide and conquer: other drivers' vectors are less orthogonal than `step_error` allows.
-        if not spectrum.is_diagonal:
-            values, vectors = scipy.linalg.eigh(full, check_finite=False, driver="evd")
-            values = np.maximum(values, spectrum.alpha)  # X'X has no negative eigenvalue
-        retained, turn = scipy.linalg.eigh(full - Z.T @ Z, check_finite=False, driver="evd")
-        retained = np.maximum(retained, spectrum.alpha)
-        rows = (Z if vectors is None else Z @ vectors).T
-        return cls(step_size, None, values, vectors, retained, turn, rows, turn.T @ Z.T)
-
-    @cached_property
-    def turn(self) -> Array:
-        """From the eigenvectors of A' to those of A."""
-        if self.vectors is None:
-            return self.retained_vectors
-        return self.vectors.T @ self.retained_vectors
 
     @cached_property
     def powers(self) -> Powers:
         """Of 1 - eta A."""
         return Powers.of(self.values, self.step_size)
 
+    def see(self, points: Array) -> Array:
+        """Points of the space, one per row, in the eigenvectors."""
+        return points if self.vectors is None else points @ self.vectors
+
+    def last(self, width: int) -> Array:
+        """E_last' in the eigenvectors: the last dimensions of the space."""
+        assert self.vectors is not None
+        return self.vectors[len(self.values) - width :]
+
+    def leaks(self, coupling: Array, count: int) -> Array:
+        """|B E_last' (1 - eta A)^i X_f'|_F for i < count and a coupling B."""
+        return self.powers.norms(coupling @ self.last(coupling.shape[1]), self.rows, count)
+
+    def reach(self, count: int) -> Array:
+        """|(1 - eta A)^i X_f'|_F for i < count."""
+        energies = np.sum(np.square(self.rows), axis=1, keepdims=True)
+        return np.asarray(np.sqrt(self.powers.squared().series(energies, count)[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class RequestSpace:
+    """A and A' = A - X_f'X_f on a space that contains X_f'.
+
+    The space is a Krylov space of X_f', with A = T and A' = T' = T - R_1 R_1', or the row space.
+    """
+
+    basis: Array | None  # Q, in the coordinates of the spectrum; None is the identity
+    own: Diagonal  # A
+    retained: Diagonal  # A'
+
+    @classmethod
+    def whole(cls, spectrum: Spectrum, step_size: float, Z: Array) -> "RequestSpace":
+        """The row space, for rows with coordinates Z: exact up to rounding, O(p^3)."""
+        full, own = spectrum.matrix(), Diagonal(spectrum.eigenvalues, None, Z.T, step_size)
+
+        def diagonal(matrix: Array) -> Diagonal:
+            # Divide and conquer: other drivers' vectors are less orthogonal than `step_error`
+            # allows. X'X has no negative eigenvalue.
+            values, vectors = scipy.linalg.eigh(matrix, check_finite=False, driver="evd")
+            return Diagonal(np.maximum(values, spectrum.alpha), vectors, vectors.T @ Z.T, step_size)
+
+        return cls(None, own if spectrum.is_diagonal else diagonal(full), diagonal(full - Z.T @ Z))
+
     @cached_property
-    def retained_powers(self) -> Powers:
-        """Of 1 - eta A'."""
-        return Powers.of(self.retained, self.step_size)
+    def turn(self) -> Array:
+        """From the eigenvectors of A' to those of A."""
+        own, retained = self.own.vectors, self.retained.vectors
+        assert retained is not None
+        return retained if own is None else own.T @ retained
 
     def see(self, points: Array) -> tuple[Array, Array]:
         """Points of the row space, one per row, in the eigenvectors of A and in those of A'."""
         inside = points if self.basis is None else points @ self.basis
-        own = inside if self.vectors is None else inside @ self.vectors
-        return own, inside @ self.retained_vectors
-
-    def leaks(self, coupling: Array, count: int) -> tuple[Array, Array]:
-        """|B E_last' (1 - eta T)^i E_1 R_1|_F for i < count, and with T', for a coupling B."""
-        assert self.vectors is not None
-        m, width = len(self.values), coupling.shape[1]
-        last, retained_last = self.vectors[m - width :], self.retained_vectors[m - width :]
-        return (
-            self.powers.norms(coupling @ last, self.rows, count),
-            self.retained_powers.norms(coupling @ retained_last, self.retained_rows, count),
-        )
-
-    def reach(self, count: int) -> Array:
-        """|(1 - eta A)^i X_f'|_F for i < count, and with A': (2 x count)."""
-        own = _lengths(self.powers, self.rows, count)
-        return np.stack([own, _lengths(self.retained_powers, self.retained_rows, count)])
-
-
-def _lengths(powers: Powers, columns: Array, count: int) -> Array:
-    energies = np.sum(np.square(columns), axis=1, keepdims=True)
-    return np.asarray(np.sqrt(powers.squared().series(energies, count)[0]))
+        return self.own.see(inside), self.retained.see(inside)
