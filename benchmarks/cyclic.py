@@ -12,7 +12,7 @@ from benchmarks import references
 from benchmarks.data import Array, Size, make_data, with_intercept
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan, fitted
-from pilu.chains.entropy import SystemGaussian
+from pilu.chains.chain import SystemGaussian
 from pilu.chains.schedule import Segment
 from pilu.data.rows import ArrayRows, RowSource
 

@@ -11,9 +11,8 @@ from pilu.accounting.gdp import epsilon_from_mu
 from pilu.accounting.shifted import mu_from_sensitivities
 from pilu.certify.exact import Exact
 from pilu.certify.verify import ACCOUNTANTS
-from pilu.chains.contraction import ROUNDING, contraction_between
-from pilu.chains.sensitivities import gaussian_norm_bound
-from pilu.chains.steps import walk
+from pilu.chains.chain import walk
+from pilu.chains.sensitivities import ROUNDING, contraction_between, gaussian_norm_bound
 from pilu.estimators.outputs import LangevinRegressor
 from pilu.ridge.problem import RidgeProblem
 

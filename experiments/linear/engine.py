@@ -15,14 +15,13 @@ from experiments.linear.config import STUDIES, RowSet, Study
 from experiments.linear.data import Data, load
 from pilu import LangevinRidge, LangevinRidgeClassifier
 from pilu.certify.issue import resolve_accountant, set_target
-from pilu.chains.entropy import SeededGaussian
+from pilu.chains.chain import SeededGaussian
 from pilu.chains.predictions import Prospect
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import Request
 from pilu.estimators.utility import Validation, read_validation
-from pilu.ridge.law import RidgeLaw
-from pilu.ridge.spectral import draw_after
-from pilu.ridge.spectrum import Spectrum
+from pilu.ridge.problem import RidgeLaw
+from pilu.ridge.spectral import Spectrum, draw_after
 
 ACCOUNTANTS = ("theorem", "exact")
 

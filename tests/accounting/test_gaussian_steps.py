@@ -6,7 +6,7 @@ import pytest
 from dp_accounting.rdp import RdpAccountant
 
 from oracles.high_precision import delta_from_mu_mp
-from pilu.accounting.gaussian_steps import (
+from pilu.accounting.renyi import (
     RENYI_ORDERS,
     gaussian_epsilon,
     gaussian_noise,

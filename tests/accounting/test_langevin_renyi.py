@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from oracles.competitors import chien_divergence, gaussian_chain_divergence
 from pilu.accounting import NoisyChain, mu_from_sensitivities
-from pilu.accounting.gaussian_steps import RENYI_ORDERS
+from pilu.accounting.renyi import RENYI_ORDERS
 
 CHAINS = [
     NoisyChain(3.0, 0.2, 0.05, 100, 20),

@@ -5,7 +5,7 @@ import pytest
 
 from pilu import LangevinHuber, LangevinLogistic, LangevinRidge
 from pilu.auditing import RidgeRuns, SmoothRuns, audit
-from pilu.chains.entropy import SeededGaussian
+from pilu.chains.chain import SeededGaussian
 from pilu.chains.schedule import Segment
 
 DELTA, STEPS, RUNS = 0.05, 3, 3_000

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oracles.competitors import descend, dp_gd
-from pilu.accounting.gaussian_steps import RENYI_ORDERS
+from pilu.accounting.renyi import RENYI_ORDERS
 from pilu.baselines import DPGD
 from pilu.baselines.dp_gd import clipped_gradient, gradient_norms, residual_limits
 

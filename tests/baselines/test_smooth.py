@@ -21,7 +21,7 @@ from baselines.rows_by_hand import (
 from oracles.calibrate import dense_mu
 from oracles.competitors import chien_divergence
 from oracles.high_precision import delta_from_mu_mp, mu_from_epsilon_mp
-from pilu.accounting.gaussian_steps import RENYI_ORDERS as ORDERS
+from pilu.accounting.renyi import RENYI_ORDERS as ORDERS
 from pilu.baselines import (
     DPGD,
     DescentToDelete,

@@ -12,7 +12,7 @@ from oracles.calibrate import dense_mu
 from oracles.competitors import chien_divergence, largest_gradient
 from oracles.dense import dense_laws, sensitivity_bounds
 from oracles.high_precision import mu_from_epsilon_mp
-from pilu.accounting.gaussian_steps import RENYI_ORDERS as ORDERS
+from pilu.accounting.renyi import RENYI_ORDERS as ORDERS
 from pilu.baselines import Task, UniformLangevin
 from pilu.baselines.ball import Ball
 from pilu.baselines.uniform import worst_row_noise

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import pilu
 from pilu._digits import decade_up, two_digits_up, up_to_grid
-from pilu.accounting.composition import Spent
-from pilu.accounting.curves import CoarseCurve, GaussianCurve
+from pilu.accounting.curves import CoarseCurve, GaussianCurve, Spent
 from pilu.certify.certificate import Certificate
 from pilu.certify.coarse import CoarseExact
 from pilu.exceptions import CertificateMismatch

@@ -5,7 +5,7 @@ import os
 import numpy as np
 from scipy import stats
 
-from pilu.chains.entropy import SeededGaussian, SystemGaussian
+from pilu.chains.chain import SeededGaussian, SystemGaussian
 
 
 def test_system_noise_is_standard_normal():

@@ -9,8 +9,14 @@ import math
 import numpy as np
 import pytest
 
-from pilu.chains.rounding import StepRounding, deviation_errors, mean_errors, mean_size
-from pilu.chains.schedule import Schedule, Segment
+from pilu.chains.schedule import (
+    Schedule,
+    Segment,
+    StepRounding,
+    deviation_errors,
+    mean_errors,
+    mean_size,
+)
 
 ETA, E = 0.4, 1e-3
 SCHEDULES = {

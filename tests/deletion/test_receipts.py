@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from deletion.conftest import COLUMNS
-from pilu.accounting.composition import Spent
+from pilu.accounting.curves import Spent
 from pilu.certify.certificate import Certificate
 from pilu.data.tables import Columns
 from pilu.deletion import checking

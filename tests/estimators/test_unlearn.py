@@ -14,7 +14,7 @@ from oracles.dense import dense_laws
 from oracles.pairs import contour_delta, whitened
 from pilu import AlreadyForgotten, LangevinRidge, LangevinRidgeClassifier
 from pilu.exceptions import NoiseBelowPrecision, RowsChanged, RowsNotAttached
-from pilu.ridge import problem as ridge_problem
+from pilu.ridge.problem import RidgeProblem
 
 
 def small_model(**options):
@@ -259,7 +259,7 @@ def test_interrupt_between_steps_leaves_the_model_as_it_was(method, monkeypatch)
     model.unlearn(0)
     before = snapshot(model)
     taken = 0
-    gradient = ridge_problem.gradient_on_rows
+    gradient = RidgeProblem.gradient
 
     def interrupted(*arguments):
         nonlocal taken
@@ -268,7 +268,7 @@ def test_interrupt_between_steps_leaves_the_model_as_it_was(method, monkeypatch)
             raise KeyboardInterrupt
         return gradient(*arguments)
 
-    monkeypatch.setattr(ridge_problem, "gradient_on_rows", interrupted)
+    monkeypatch.setattr(RidgeProblem, "gradient", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.unlearn([3, 4], method=method)
     assert taken == 5

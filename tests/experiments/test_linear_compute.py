@@ -20,7 +20,7 @@ from oracles.dense import sensitivity_bounds
 from pilu import LangevinRidge, LangevinRidgeClassifier
 from pilu.data.rows import Request
 from pilu.datasets import load_motorcycle
-from pilu.ridge import problem as problem_module
+from pilu.ridge.problem import RidgeProblem
 
 MANY = 2000
 
@@ -306,13 +306,13 @@ def test_the_map_has_every_patch_at_its_place(depth):
 
 
 def test_the_literal_run_reads_all_rows_at_every_step(depth, monkeypatch):
-    rows_read, gradient = [], problem_module.gradient_on_rows
+    rows_read, gradient = [], RidgeProblem.gradient
 
-    def counted(theta, source, alpha):
-        rows_read.append(int(source.live.sum()))
-        return gradient(theta, source, alpha)
+    def counted(problem, theta, step):
+        rows_read.append(int(problem.source.live.sum()))
+        return gradient(problem, theta, step)
 
-    monkeypatch.setattr(problem_module, "gradient_on_rows", counted)
+    monkeypatch.setattr(RidgeProblem, "gradient", counted)
     seconds = timing.compute(depth)["timing"]["seconds"]
     assert rows_read == 12 * [121] + 4 * [120]
     assert (seconds > 0).all()

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from conftest import with_ones
 from losses.plain import CASES, FORMS, THRESHOLD, model_for, problem_for, walk
 from pilu import LangevinHuber, LangevinLogistic
-from pilu.chains.entropy import SeededGaussian
+from pilu.chains.chain import SeededGaussian
 
 SEED = 11
 

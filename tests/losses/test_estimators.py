@@ -15,7 +15,7 @@ from conftest import with_ones
 from losses.plain import SquaredHinge, problem_for
 from pilu import Exact, LangevinHuber, LangevinLogistic, Theorem
 from pilu.certify.coarse import CoarseTheorem
-from pilu.chains.entropy import SimulatedGaussian
+from pilu.chains.chain import SimulatedGaussian
 from pilu.chains.schedule import Segment
 from pilu.data.rows import RowSource
 from pilu.estimators.smooth import SmoothClassifier, SmoothRegressor

@@ -9,8 +9,7 @@ from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import RowSource
 from pilu.ridge import forecast as forecast_module
 from pilu.ridge.forecast import RidgeForecast
-from pilu.ridge.law import RidgeLaw
-from pilu.ridge.problem import RidgeProblem
+from pilu.ridge.problem import RidgeLaw, RidgeProblem
 
 
 def problem(rng, n, p, d, segments, alpha, *, zero_start, power=0.5):
@@ -66,11 +65,11 @@ def test_the_krylov_space_is_large_enough(power, steps, alpha, rng, monkeypatch)
     X, Y = X.copy(), Y.copy()
     for row in (0, 1):
         small = RidgeForecast(law, points, 80).without(X[[row]], Y[[row]])
-        assert len(small._space.values) < 160
+        assert len(small._space.own.values) < 160
         with monkeypatch.context() as patch:
             patch.setattr(forecast_module, "_GROWTH", (10**6,))  # the full eigenbasis
             full = RidgeForecast(law, points, 80).without(X[[row]], Y[[row]])
-        assert len(full._space.values) == 160
+        assert len(full._space.own.values) == 160
         for one, other in (
             (small.after(80).at(0.3), full.after(80).at(0.3)),
             (small.redraw, full.redraw),

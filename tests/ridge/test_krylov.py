@@ -5,12 +5,13 @@ import pytest
 
 from oracles.pairs import output_laws, whitened
 from pilu.accounting import GaussianPair
-from pilu.accounting.curves import PrivacyCurve, closeness
+from pilu.accounting.curves import PrivacyCurve
+from pilu.accounting.gaussians import closeness
 from pilu.chains.schedule import Schedule, Segment
-from pilu.ridge.difference import project
+from pilu.ridge.krylov import KrylovView
 from pilu.ridge.lanczos import BlockLanczos
-from pilu.ridge.law import RidgeLaw
-from pilu.ridge.spectrum import Spectrum
+from pilu.ridge.problem import RidgeLaw
+from pilu.ridge.spectral import Spectrum
 
 ALPHA = 0.05
 SCHEDULES = {
@@ -38,7 +39,7 @@ def projected(law, X, Y, rows, size):
     Z = law.coordinates(X[rows])
     lanczos = BlockLanczos(law.spectrum, Z.T)
     lanczos.extend(size)
-    return lanczos, project(law, lanczos, Y[rows])
+    return lanczos, KrylovView(law, lanczos, Y[rows])
 
 
 @pytest.mark.parametrize("rows", [[3], [3, 8]])
@@ -50,7 +51,7 @@ def test_mean_and_covariance_errors_bound_the_true_ones(schedule, size, rows, da
     lanczos, view = projected(law, X, Y, rows, size)
     P, Q = output_laws(X, Y, rows, ALPHA, law.step_size, SCHEDULES[schedule], 0.0, 0)
     V = law.spectrum.basis @ lanczos.basis
-    seen, errors = view.before(1).reduced, view.projection
+    seen = view.before(1).reduced
     retained = lanczos.projected.copy()
     k = lanczos.width
     retained[:k, :k] -= lanczos.first @ lanczos.first.T
@@ -59,10 +60,10 @@ def test_mean_and_covariance_errors_bound_the_true_ones(schedule, size, rows, da
     covariance = turn @ seen.span @ np.diag(seen.sizes) @ seen.span.T @ turn.T
     slack = 1e-13
     off = np.linalg.norm(P[0] - Q[0] - mean)
-    assert off <= errors.mean_error + seen.mean_rest + slack * np.linalg.norm(P[0])
+    assert off <= view.mean_error + seen.mean_rest + slack * np.linalg.norm(P[0])
     off = np.linalg.norm(P[1] - Q[1] - covariance)
     size_of_law = np.linalg.norm(Q[1])
-    assert off <= errors.covariance_error + seen.covariance_rest + slack * size_of_law
+    assert off <= view.covariance_error + seen.covariance_rest + slack * size_of_law
     if size == 4:  # the bounds are put to the test
         assert np.linalg.norm(P[0] - Q[0] - mean) > 1e-10 * np.linalg.norm(mean)
 
@@ -75,7 +76,7 @@ def test_an_enclosure_is_never_safer_than_the_truth(schedule, size, noise, data)
     segments, K, rows = SCHEDULES[schedule], 6, [5]
     law = law_of(X, Y, segments)
     _, view = projected(law, X, Y, rows, size)
-    enclosure = view.projection.inflated(view.before(K), noise)
+    enclosure = view.inflated(view.before(K), noise)
     P, Q = output_laws(X, Y, rows, ALPHA, law.step_size, segments, noise, K)
     truth = GaussianPair(*whitened(P, Q), 2).without_dust()
     if enclosure.excesses.min() <= -1:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pilu.ridge.lanczos import BlockLanczos
-from pilu.ridge.spectrum import Spectrum
+from pilu.ridge.spectral import Spectrum
 
 P = 50
 

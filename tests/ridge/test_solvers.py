@@ -6,7 +6,7 @@ from mpmath import mp, mpf
 from scipy import stats
 
 from oracles.dense import dense_laws
-from pilu.chains.entropy import SeededGaussian, SystemGaussian
+from pilu.chains.chain import SeededGaussian, SystemGaussian
 from pilu.chains.schedule import Segment
 from pilu.data.rows import RowSource
 from pilu.ridge.problem import RidgeProblem

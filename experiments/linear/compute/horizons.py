@@ -6,7 +6,7 @@ import pandas as pd
 
 from experiments.linear.engine import ACCOUNTANTS, Engine, summary
 from pilu.chains.schedule import Segment
-from pilu.ridge.law import RidgeLaw
+from pilu.ridge.problem import RidgeLaw
 
 EPSILON = 1.0
 

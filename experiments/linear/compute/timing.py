@@ -10,8 +10,7 @@ import pandas as pd
 
 from experiments.linear.command import compute_script
 from experiments.linear.engine import Engine
-from pilu.chains.chain import Chain
-from pilu.chains.entropy import SeededGaussian
+from pilu.chains.chain import Chain, SeededGaussian
 from pilu.chains.schedule import Segment
 
 

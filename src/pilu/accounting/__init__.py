@@ -1,18 +1,17 @@
 """Pure privacy numbers: nothing here knows of ridge regression or of data."""
 
-from pilu.accounting.composition import Spent
-from pilu.accounting.curves import GaussianCurve, PrivacyCurve
-from pilu.accounting.gaussian_steps import (
+from pilu.accounting.curves import GaussianCurve, PrivacyCurve, Spent
+from pilu.accounting.gaussians import GaussianPair
+from pilu.accounting.gdp import delta_from_mu, epsilon_from_mu, mu_from_epsilon
+from pilu.accounting.quantiles import ncx2_upper_quantile
+from pilu.accounting.renyi import (
+    NoisyChain,
     gaussian_epsilon,
     gaussian_noise,
     renyi_divergences,
     renyi_epsilon,
     renyi_noise,
 )
-from pilu.accounting.gaussians import GaussianPair
-from pilu.accounting.gdp import delta_from_mu, epsilon_from_mu, mu_from_epsilon
-from pilu.accounting.langevin_renyi import NoisyChain
-from pilu.accounting.quantiles import ncx2_upper_quantile
 from pilu.accounting.shifted import mu_from_sensitivities
 
 __all__ = [

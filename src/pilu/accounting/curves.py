@@ -1,38 +1,62 @@
-"""Privacy curves of two Gaussians, in one or both directions, with the error of their laws.
+"""Privacy curves: delta as a function of epsilon, for one request and for several together.
 
-If P is known only up to a law P^ that is close to it in Renyi divergence,
+One request.  If P is known only up to a law P^ that is close to it in Renyi divergence,
 
     P(S) <= e^{e0} P^(S) + tail      and      P^(S) <= e^{e0} P(S) + tail,
 
 so the divergence of P and Q at eps >= e0 is at most e^{e0} times that of P^ and Q at eps - e0, plus
 the tail (times e^eps in the reverse direction). Below e0 the slope helps: delta(eps) is at most
 delta(e0) + e^e0 - e^eps, because P(S) - e^eps Q(S) changes by at most that.
+
+Several requests (docs/guarantee.md, "Repeated requests").  The chain of comparisons runs from the
+real law P over W1, "without the first request", to "without any of them". If P against W1 has the
+curve delta_1 and W1 against W2 has delta_2, then for every real t
+
+    P(S) <= e^t W1(S) + delta_1(t) <= e^eps W2(S) + delta_1(t) + e^t delta_2(eps - t).
+
+The plain rule delta_1 + e^{eps_1} delta_2 is the case t = eps_1. Where all requests so far have
+Gaussian curves mu_j-GDP with slack_j,
+
+    delta(eps) <= delta_GDP(mu_1 + ... + mu_m, eps) + sum_j Phi(mu_1 + ... + mu_{j-1} - z_{slack_j})
+
+because t -> Phi(Phi^-1(t) + mu) is concave and vanishes at 0, hence subadditive. The smallest
+counts.
+
+A total is carried on as a few points of its curve (`CurveTable`). Every curve
+delta(gamma) = sup_S P(S) - gamma Q(S), gamma = e^epsilon, is a supremum of affine functions of
+gamma: convex, nonincreasing, and 1 at gamma = 0. So the chord between two certified points is an
+upper bound, also from (gamma, delta) = (0, 1) to the first point; beyond the last one its delta
+still holds. With chords for curves the bound above is convex and piecewise linear in e^t, with
+kinks where t or eps - t is one of the points: the best t is among these.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr, ndtri
 
-from pilu._checks import check_real, complaint
-from pilu.accounting.gaussians import GaussianPair
+from pilu._checks import as_numbers, check_real, complaint
+from pilu.accounting.gaussians import GaussianPair, delta_from_log
 from pilu.accounting.gdp import delta_from_mu
 from pilu.accounting.search import safe_root
-from pilu.exceptions import BeyondPrecision
-
-__all__ = ["CoarseCurve", "Curve", "GaussianCurve", "PrivacyCurve", "closeness"]
 
 Array = NDArray[np.float64]
 
 _UP = 1 + 1e-12
-_FARTHEST_ERROR = 700.0  # its exponential is still a double
+_LARGEST_EXPONENT = 700.0  # its exponential is finite
+_FARTHEST = 1e4  # an epsilon beyond which no certificate is useful
 # Rungs of a ladder of Gaussian curves, as octaves of mu: few below, where deltas are small.
 _RUNGS = np.array([-3.0, -2.0, -1.0, *(k / 4 for k in range(17))])
-_FARTHEST = 1e4  # an epsilon beyond which no certificate is useful
+_MOST_POINTS = 32  # of a table
+_LEAST = 1e-300  # a positive delta is not kept smaller, so that e^700 of it is still above 1
+_TOLERANCE = 1e-9
+_LEVELS_PER_UNIT = 6
+# Which levels get a point: every so many, from so far below to so far above the total's own.
+_STRIDES = ((1, -8, 3), (2, -16, 7), (4, -24, 16))
 
 
 class Curve(Protocol):
@@ -40,7 +64,6 @@ class Curve(Protocol):
 
     def deltas(self, epsilons: Array) -> Array:
         """delta at every epsilon >= 0, never too small; 1 if nothing is known."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -72,24 +95,6 @@ class GaussianCurve:
         return GaussianCurve((self.mu + other.mu) * _UP, slack * _UP)
 
 
-def closeness(shift: float, covariance: float, outputs: int, log_tail: float) -> float:
-    """e0 for laws whose whitened means and covariances differ by `shift` and `covariance`.
-
-    D_alpha(P || P^) <= alpha t^2, t^2 = shift^2 + d covariance^2 / 2, while
-    (alpha - 1) covariance <= 1/2. By Chernoff's bound the loss exceeds
-    e0 = alpha t^2 + |log_tail| / (alpha - 1) with probability at most e^log_tail; alpha is chosen.
-    """
-    size, tail = math.hypot(shift, math.sqrt(outputs / 2) * covariance), abs(log_tail)
-    if not max(size, covariance) <= 0.1:
-        raise BeyondPrecision(
-            f"the two laws are known only up to {size:.2g}: too coarse to certify. Use more noise."
-        )
-    if size == 0.0:
-        return 0.0
-    more = min(math.sqrt(tail) / size, 1 / (2 * covariance) if covariance > 0 else math.inf)
-    return ((1 + more) * size**2 + tail / more) * _UP
-
-
 @dataclass(frozen=True)
 class PrivacyCurve:
     """delta as a function of epsilon, never too small."""
@@ -107,7 +112,7 @@ class PrivacyCurve:
         if self.pair.is_trivial and self.log_tail == -math.inf:
             return -math.inf
         if epsilon < self.epsilon_error:
-            if self.epsilon_error > _FARTHEST_ERROR:
+            if self.epsilon_error > _LARGEST_EXPONENT:
                 return 0.0
             rest = math.expm1(self.epsilon_error - epsilon) * math.exp(epsilon)
             delta = self.delta(self.epsilon_error) + rest * _UP
@@ -126,10 +131,7 @@ class PrivacyCurve:
 
     def delta(self, epsilon: float) -> float:
         """delta(epsilon), rounded up."""
-        log_delta = self.log_delta(epsilon)
-        # What underflows is still positive.
-        least = 0.0 if log_delta == -math.inf else 5e-324
-        return min(max(math.exp(log_delta) * (1 + 1e-15), least), 1.0)
+        return delta_from_log(self.log_delta(epsilon))
 
     def deltas(self, epsilons: Array) -> Array:
         """delta at every epsilon, rounded up; 1 where it cannot be evaluated."""
@@ -158,20 +160,16 @@ class PrivacyCurve:
             except ArithmeticError:  # then delta may be 1
                 return -target
 
-        return _least_epsilon(excess, self.epsilon_error)
-
-
-def _least_epsilon(excess: Callable[[float], float], start: float) -> float:
-    if excess(0.0) <= 0:
-        return 0.0
-    if excess(start) <= 0:  # below its error the curve is of no use
-        return start
-    low, high = start, start + 1.0
-    while excess(high) > 0:
-        low, high = high, 2 * high
-        if high > _FARTHEST:
-            return math.inf
-    return safe_root(excess, low, high, tolerance=1e-12 * max(high, 1e-3))
+        if excess(0.0) <= 0:
+            return 0.0
+        low, high = self.epsilon_error, self.epsilon_error + 1.0
+        if excess(low) <= 0:  # below its error the curve is of no use
+            return low
+        while excess(high) > 0:
+            low, high = high, 2 * high
+            if high > _FARTHEST:
+                return math.inf
+        return safe_root(excess, low, high, tolerance=1e-12 * max(high, 1e-3))
 
 
 @dataclass(frozen=True)
@@ -191,3 +189,192 @@ class CoarseCurve:
         mus = self.mu * 2.0 ** _RUNGS[:, None]
         ladder = np.vstack([delta_from_mu(mus, e[None, :]), np.ones(len(e))])
         return np.asarray(ladder[np.argmax(ladder >= fine, axis=0), np.arange(len(e))])
+
+
+@dataclass(frozen=True)
+class CurveTable:
+    """Points (epsilon, delta) at which P(S) <= e^epsilon Q(S) + delta is known for every S.
+
+    Parameters
+    ----------
+    epsilons : numbers >= 0, increasing
+    deltas : numbers in [0, 1], nonincreasing
+    """
+
+    epsilons: tuple[float, ...]
+    deltas: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        e, d = (np.array(v, dtype=np.float64) for v in (self.epsilons, self.deltas))
+        if e.ndim != 1 or not 1 <= len(e) <= _MOST_POINTS:
+            raise complaint("epsilons", f"1 to {_MOST_POINTS} numbers", self.epsilons)
+        if not (np.isfinite(e).all() and e[0] >= 0 and (np.diff(e) > 0).all()):
+            raise complaint("epsilons", "finite numbers >= 0, increasing", self.epsilons)
+        if d.shape != e.shape:
+            raise complaint("deltas", "as many as epsilons", self.deltas)
+        if not (((d >= 0) & (d <= 1)).all() and (np.diff(d) <= 0).all()):
+            raise complaint("deltas", "in [0, 1] and nonincreasing", self.deltas)
+        object.__setattr__(self, "epsilons", tuple(e.tolist()))
+        object.__setattr__(self, "deltas", tuple(d.tolist()))
+
+    @classmethod
+    def of(cls, epsilons: Array, deltas: Array) -> Self:
+        """The table of certified points, brought into the form that a table has."""
+        # What is certified at a smaller epsilon is certified at a larger one too.
+        falling = np.minimum.accumulate(np.minimum(deltas, 1.0))
+        kept = np.where(falling > 0, np.maximum(falling, _LEAST), 0.0)
+        return cls(tuple(epsilons.tolist()), tuple(kept.tolist()))
+
+    def at(self, epsilon: ArrayLike) -> Array:
+        """delta(epsilon), rounded up, for epsilons of either sign: the chord in e^epsilon."""
+        e = np.asarray(epsilon, dtype=np.float64)
+        # The point (gamma, delta) = (0, 1) in front, the last delta carried on behind.
+        points = np.array([-np.inf, *self.epsilons, np.inf])
+        deltas = np.array([1.0, *self.deltas, self.deltas[-1]])
+        right = np.searchsorted(points, e, side="right")
+        left = right - 1
+        # Both weights are formed by themselves: a tiny one may stand before a large delta.
+        width = -np.expm1(points[left] - points[right])
+        on_left = -np.expm1(e - points[right]) / width
+        on_right = np.exp(e - points[right]) * -np.expm1(points[left] - e) / width
+        chord = on_left * deltas[left] + on_right * deltas[right]
+        return np.asarray(np.minimum(chord * _UP, 1.0))
+
+
+def chained(first: CurveTable, second: CurveTable, epsilon: Array) -> Array:
+    """inf_t delta_1(t) + e^t delta_2(epsilon - t) at every epsilon, rounded up."""
+    shape = (len(epsilon), len(first.epsilons))
+    t = np.hstack(
+        [np.broadcast_to(first.epsilons, shape), epsilon[:, None] - np.array(second.epsilons)]
+    )
+    rest = np.nextafter(epsilon[:, None] - t, -np.inf)  # t + rest may not exceed epsilon
+    growth = np.exp(np.minimum(t, _LARGEST_EXPONENT))
+    totals = first.at(t) + growth * second.at(rest)
+    return np.asarray(np.minimum(totals.min(axis=1) * _UP, 1.0))
+
+
+@dataclass(frozen=True)
+class Spent:
+    """The running total since the last redraw; `Spent()` is a fresh start."""
+
+    epsilon: float = 0.0
+    delta: float = 0.0
+    gaussian: GaussianCurve | None = GaussianCurve(
+        0.0, 0.0
+    )  # None once a request had no such curve
+    table: CurveTable = CurveTable((0.0,), (0.0,))
+
+    def after(self, *, epsilon: float, delta: float, curve: Curve) -> "Spent":
+        """The total once one more request is answered.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            What the request is certified at against its own reference.
+        curve : Curve
+            What its evidence certifies at other epsilons, in the direction of Definition 1.
+        """
+        total = _sum_rounded_up(self.epsilon, epsilon)
+        here, there = _places(self, epsilon, delta, total)
+        deltas = chained(self.table, CurveTable.of(there, curve.deltas(there)), here)
+        gaussian = None
+        if self.gaussian is not None and isinstance(curve, GaussianCurve):
+            gaussian = self.gaussian.followed_by(curve)
+            deltas = np.minimum(deltas, gaussian.deltas(here))
+        if self == Spent():
+            headline = delta  # its own certificate
+        else:
+            growth = math.exp(self.epsilon) if self.epsilon < 700 else math.inf
+            plain = (self.delta + growth * delta) * _UP
+            # A delta of 1 promises nothing, and says so.
+            headline = min(plain, float(deltas[here == total][0]), 1.0)
+        deltas[here == total] = np.minimum(deltas[here == total], headline)
+        return Spent(total, headline, gaussian, CurveTable.of(here, deltas))
+
+    def record(self) -> dict[str, Any]:
+        """The total as plain numbers, for a certificate's evidence."""
+        g = self.gaussian
+        return {
+            "total": [self.epsilon, self.delta],
+            "gaussian": None if g is None else [g.mu, g.slack],
+            "epsilons": list(self.table.epsilons),
+            "deltas": list(self.table.deltas),
+        }
+
+    @classmethod
+    def from_record(cls, record: Any) -> "Spent":
+        """Read what `record` wrote; a wrong record is a `ValueError` or `TypeError`."""
+        if set(record) != set(Spent().record()):
+            raise complaint("prior", f"a record of {sorted(Spent().record())}", record)
+        epsilon, delta = (check_real("total", v, least=0.0) for v in record["total"])
+        gaussian = record["gaussian"]
+        if gaussian is not None:
+            mu, slack = (check_real("gaussian", v, least=0.0) for v in gaussian)
+            gaussian = GaussianCurve(mu, slack)
+        epsilons, deltas = (as_numbers(name, record[name]) for name in ("epsilons", "deltas"))
+        table = CurveTable(tuple(epsilons.tolist()), tuple(deltas.tolist()))
+        # The table knows the total, so that a later total is never worse than the plain rule.
+        if not table.at(epsilon) * (1 - _TOLERANCE) <= delta <= 1:
+            raise complaint("delta", "in [0, 1] and at least that of the table", delta)
+        return cls(epsilon, delta, gaussian, table)
+
+
+def _sum_rounded_up(a: float, b: float) -> float:
+    total, small, large = a + b, min(a, b), max(a, b)
+    return total if total - large >= small else math.nextafter(total, math.inf)
+
+
+# Any points of a table are valid: their places decide only how tight it is. They are chosen as for
+# Gaussian mechanisms with the same (epsilon, delta). With the level x of
+# a point defined by P(loss > eps) = Phi(-x), a mu-GDP curve has eps = mu (x + mu/2), and the best t
+# for a total at level x is at the same level x of the first curve and at x + mu_1 of the second.
+# So all tables take their points from one lattice of levels: those of one meet those of the next.
+
+
+def _places(prior: Spent, epsilon: float, delta: float, total: float) -> tuple[Array, Array]:
+    """Epsilons for the points of the new total's table, and of the request's."""
+    before, new = _likely_mu(prior.epsilon, prior.delta), _likely_mu(epsilon, delta)
+    mu = before + new
+    if mu == 0.0:  # deltas of 0: there is nothing to trade
+        return np.array([total]), np.array([epsilon])
+    own = total / mu - mu / 2
+    levels = _lattice_around(own)
+    here = np.append(_epsilons(mu, levels), total)
+    there = _epsilons(new, np.append(levels, own) + before)
+    return np.unique(here), np.unique(there)
+
+
+def _epsilons(mu: float, levels: Array) -> Array:
+    return np.maximum(mu * (levels + mu / 2), 0.0)
+
+
+def _lattice_around(level: float) -> Array:
+    """Dense near the level and on the side of larger deltas, sparser farther off."""
+    own = math.floor(level * _LEVELS_PER_UNIT)
+    chosen = {
+        k
+        for stride, below, above in _STRIDES
+        for k in range(own + below, own + above + 1)
+        if k % stride == 0
+    }
+    return np.array(sorted(chosen)) / _LEVELS_PER_UNIT
+
+
+def _likely_mu(epsilon: float, delta: float) -> float:
+    """mu of the Gaussian mechanism with delta(epsilon) = delta, without any claim to safety."""
+    if delta == 0.0:
+        return 0.0
+    delta = min(delta, 0.9)
+
+    def excess(log_mu: float) -> float:
+        mu = math.exp(log_mu)
+        x = epsilon / mu - mu / 2
+        return float(ndtr(-x)) - math.exp(epsilon + float(log_ndtr(-x - mu))) - delta
+
+    # delta_GDP <= Phi(-x) and <= mu/2 below, and is above 0.9 at the other end.
+    tail = math.sqrt(-2 * math.log(delta))
+    low = math.log(max(2 * epsilon / (tail + math.sqrt(tail**2 + 2 * epsilon)), 2 * delta))
+    high = math.log(math.sqrt(2 * epsilon) + 6)
+    if excess(low) >= 0:
+        return math.exp(low)
+    return math.exp(brentq(excess, low, high, xtol=1e-13, maxiter=1000))

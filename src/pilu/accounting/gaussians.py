@@ -35,8 +35,6 @@ from numpy.typing import ArrayLike, NDArray
 from pilu._checks import as_numbers, check_real, complaint
 from pilu.exceptions import BeyondPrecision
 
-__all__ = ["GaussianPair"]
-
 Array = NDArray[np.float64]
 
 _STEPS = (0.04, 0.02, 0.01)  # in tau, tried in this order; every second node estimates the error
@@ -56,6 +54,7 @@ _TOO_WIDE = (
 _LARGEST_EXCESS = 1e8  # the strip next to s = 1 is then still wide against an ulp
 _LEAST_LOG = -750.0  # log of less than any double
 _GROWN = 3.0  # log of the growth over the peak at which a path is given up
+_UP = 1 + 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,14 +130,8 @@ class GaussianPair:
         the laws harder to distinguish. So directions of one sign may be brought to the largest of
         their excesses; equal excesses then count as one direction, whose shifts add up.
         """
-        groups = sorted(
-            zip(
-                self.excesses.tolist(),
-                self.squared_shifts.tolist(),
-                self.counts.tolist(),
-                strict=True,
-            )
-        )
+        columns = (self.excesses, self.squared_shifts, self.counts)
+        groups = sorted(zip(*(column.tolist() for column in columns), strict=True))
         while len(groups) > limit:
             costs = [_merge_cost(one, two) for one, two in itertools.pairwise(groups)]
             best = min(range(len(costs)), key=costs.__getitem__)
@@ -156,13 +149,7 @@ class GaussianPair:
         ArithmeticError
             Where the quadrature does not converge and the guard is no answer either.
         """
-        epsilon = check_real("epsilon", epsilon, least=0.0)
-        log_delta = self.log_delta(epsilon)
-        return (
-            min(math.exp(log_delta) * (1 + 1e-15), 1.0)
-            if log_delta > -745
-            else (0.0 if log_delta == -math.inf else 5e-324)
-        )
+        return delta_from_log(self.log_delta(check_real("epsilon", epsilon, least=0.0)))
 
     def log_delta(self, epsilon: float, enough: float = -math.inf) -> float:
         """log delta(epsilon), rounded up; -inf where the divergence is zero.
@@ -340,6 +327,30 @@ class GaussianPair:
     def _log_guard(self, c: float, epsilon: float) -> float:
         value = self._cumulant(np.array([complex(c)]))[0].real - epsilon * (c - 1)
         return float(value) + (c - 1) * math.log1p(-1 / c) - math.log(c)
+
+
+def delta_from_log(log_delta: float) -> float:
+    """delta, rounded up; what underflows is still positive."""
+    least = 0.0 if log_delta == -math.inf else 5e-324
+    return min(max(math.exp(log_delta) * (1 + 1e-15), least), 1.0)
+
+
+def closeness(shift: float, covariance: float, outputs: int, log_tail: float) -> float:
+    """e0 for laws whose whitened means and covariances differ by `shift` and `covariance`.
+
+    D_alpha(P || P^) <= alpha t^2, t^2 = shift^2 + d covariance^2 / 2, while
+    (alpha - 1) covariance <= 1/2. By Chernoff's bound the loss exceeds
+    e0 = alpha t^2 + |log_tail| / (alpha - 1) with probability at most e^log_tail; alpha is chosen.
+    """
+    size, tail = math.hypot(shift, math.sqrt(outputs / 2) * covariance), abs(log_tail)
+    if not max(size, covariance) <= 0.1:
+        raise BeyondPrecision(
+            f"the two laws are known only up to {size:.2g}: too coarse to certify. Use more noise."
+        )
+    if size == 0.0:
+        return 0.0
+    more = min(math.sqrt(tail) / size, 1 / (2 * covariance) if covariance > 0 else math.inf)
+    return ((1 + more) * size**2 + tail / more) * _UP
 
 
 def _numbers(name: str, value: ArrayLike) -> Array:

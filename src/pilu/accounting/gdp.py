@@ -19,8 +19,6 @@ from scipy.special import erfcx, ndtr
 from pilu._checks import as_numbers, complaint
 from pilu.accounting.search import bisect_to_safe_end
 
-__all__ = ["delta_from_mu", "epsilon_from_mu", "mu_from_epsilon"]
-
 Array = NDArray[np.float64]
 
 _LOG_ROOT_TWO_PI = 0.5 * math.log(2 * math.pi)

@@ -1,7 +1,8 @@
 """The least noise that is enough to make two runs close: a root in log noise.
 
 The runs are given by their whitened difference as a function of the noise (`Difference`). Its
-errors are not looked at here: the caller checks what the search finds.
+errors are not looked at here: the caller checks what the search finds. Where the runs nearly are a
+Gaussian mechanism, delta is taken from a series.
 """
 
 import math
@@ -10,13 +11,11 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import delta_from_mu, mu_from_epsilon
 from pilu.accounting.search import safe_root
-from pilu.accounting.series import nearly_gaussian_log_delta
-
-__all__ = ["LARGEST_LOG_NOISE", "Difference", "NoiseSearch", "mu_of"]
 
 Array = NDArray[np.float64]
 
@@ -25,6 +24,7 @@ _MARGIN = 1e-8  # in log delta, kept while searching for what the errors will ta
 _SECANT_STEPS = 8
 _SECANT_END = 1e-5  # a step of this size leaves an error of its square
 _NEARLY_GAUSSIAN = 1e-7  # squared excesses below which a series will do for the search
+_SMALL_CORRECTION = 2e-2  # by that series, relative to the Gaussian mechanism's delta
 _CLEARLY = 1e-7  # in log delta: a direction this much smaller is left out of the search
 LARGEST_LOG_NOISE = 250.0
 
@@ -37,15 +37,12 @@ class Difference(Protocol):
 
     def rough(self, noise: float, n_steps: int) -> tuple[Array, Array]:
         """Excess variances and squared shifts along the principal directions."""
-        ...
 
     def moments(self, noise: float, n_steps: int) -> tuple[float, float, float, float]:
         """Sums of a^2, x a^2, x^2 a^2 and x^2 over the directions."""
-        ...
 
     def squared_shift(self, noise: float, n_steps: int) -> float:
         """The sum of all squared shifts."""
-        ...
 
 
 class NoiseSearch:
@@ -175,3 +172,47 @@ def _log_delta_rate(epsilon: float, delta: float) -> float:
     mu, h = mu_of(epsilon, delta), 1e-4
     low, high = (math.log(float(delta_from_mu(mu * (1 + t), epsilon))) for t in (-h, h))
     return (high - low) / (2 * h)
+
+
+def nearly_gaussian_log_delta(
+    shifts: float,
+    mixed: float,
+    mixed_twice: float,
+    excesses: float,
+    outputs: int,
+    epsilon: float,
+    *,
+    both: bool,
+) -> float:
+    """log delta(epsilon) for small excesses, to second order in them: an estimate for searching.
+
+    With A, B, D and E the sums of a^2, x a^2, x^2 a^2 and x^2,
+
+        log M(s) = s(s-1)/2 (A + dE/2 + (s-1) B + (s-1)^2 D) + ...
+
+    and a factor s - 1 in the integrand is a derivative by -epsilon of p(epsilon), the density
+    of the Gaussian mechanism's loss.
+    """
+
+    def forward(A: float, B: float, D: float) -> float:
+        mu = math.sqrt(A + outputs * excesses / 2)
+        t = epsilon / mu - mu / 2
+        first = float(log_ndtr(-t))
+        gap = epsilon + float(log_ndtr(-t - mu)) - first
+        if not gap < 0:
+            raise ArithmeticError("too small a mechanism for a series.")
+        log_delta = first + math.log(-math.expm1(gap))
+        density = math.exp(min(-t * t / 2 - log_delta, 700.0)) / math.sqrt(2 * math.pi) / mu
+        first_order = B * t / mu
+        second_order = D * (t**2 - 1) / mu**2
+        second_order += B**2 / 4 * ((t**4 - 6 * t**2 + 3) / mu**4 + (t**3 - 3 * t) / mu**3)
+        correction = density / 2 * (first_order + second_order)
+        if not abs(correction) < _SMALL_CORRECTION:
+            raise ArithmeticError("too far from a Gaussian mechanism for a series.")
+        return log_delta + math.log1p(correction)
+
+    here = forward(shifts, mixed, mixed_twice)
+    if not both:
+        return here
+    # The reversed pair has -x/(1+x) and a^2/(1+x).
+    return max(here, forward(shifts - mixed + mixed_twice, 2 * mixed_twice - mixed, mixed_twice))

@@ -22,8 +22,6 @@ from scipy.special import ndtri
 
 from pilu._checks import as_numbers, complaint
 
-__all__ = ["ncx2_upper_quantile", "noncentral_chi_upper_quantile"]
-
 Array = NDArray[np.float64]
 
 # The library's quantile is used up to these r and down to this tail, beyond them the isoperimetric

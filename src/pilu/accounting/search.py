@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-__all__ = ["bisect_to_safe_end", "safe_root"]
-
 Array = NDArray[np.float64]
 
 

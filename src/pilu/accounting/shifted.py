@@ -25,15 +25,6 @@ from scipy.optimize import isotonic_regression
 
 from pilu._checks import as_numbers, complaint
 
-__all__ = [
-    "Blocks",
-    "blocks_from_sensitivities",
-    "extra_noise_for_each",
-    "later_variance",
-    "mu_from_sensitivities",
-    "representable_contraction",
-]
-
 Array = NDArray[np.float64]
 
 _UP = 1 + 1e-12  # covers the rounding of the sums below

@@ -19,8 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from pilu._checks import check_integer, check_real, check_steps
 from pilu.accounting.gaussians import GaussianPair
 from pilu.auditing.distinguishers import Known
-from pilu.chains.chain import Chain
-from pilu.chains.entropy import SeededGaussian, SimulatedGaussian
+from pilu.chains.chain import Chain, SeededGaussian, SimulatedGaussian
 from pilu.chains.problem import Problem
 from pilu.chains.schedule import Segment
 from pilu.data.rows import Request
@@ -29,8 +28,7 @@ from pilu.estimators.base import LangevinEstimator
 from pilu.estimators.requests import live_rows
 from pilu.exceptions import WrongInput
 from pilu.losses.objective import SmoothObjective
-from pilu.ridge.spectral import decay, drift, spread
-from pilu.ridge.spectrum import Spectrum
+from pilu.ridge.spectral import Spectrum, decay, drift, spread
 
 Array = NDArray[np.float64]
 

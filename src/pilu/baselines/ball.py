@@ -20,8 +20,8 @@ from pilu._checks import complaint
 from pilu.baselines.interface import Task, row_norms
 from pilu.baselines.objective import Objective
 from pilu.certify.accountant import VISIBLE_ULPS
+from pilu.chains.chain import langevin_steps
 from pilu.chains.schedule import Segment
-from pilu.chains.steps import langevin_steps
 from pilu.losses.loss import Huber, Logistic, Softmax, Squared
 
 Array = NDArray[np.float64]

@@ -14,15 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import check_choice, check_real_or, complaint
-from pilu.accounting.gaussian_steps import (
-    gaussian_epsilon,
-    gaussian_noise,
-    renyi_epsilon,
-    renyi_noise,
-)
+from pilu.accounting.renyi import gaussian_epsilon, gaussian_noise, renyi_epsilon, renyi_noise
 from pilu.baselines.interface import Answer, Learned, Method, Rows, Task, row_norms, titled
+from pilu.chains.chain import walk
 from pilu.chains.schedule import Segment
-from pilu.chains.steps import walk
 from pilu.losses.loss import Loss, Squared
 
 Array = NDArray[np.float64]

@@ -19,12 +19,11 @@ from pilu._checks import complaint
 from pilu.baselines.objective import ClosedForms, Objective, QuadraticObjective, RowObjective
 from pilu.certify.accountant import Target
 from pilu.certify.issue import set_target, set_terms
-from pilu.chains.contraction import contraction_between
-from pilu.chains.entropy import GaussianSource, gaussian_source
-from pilu.chains.law import Law, RequestForecast
+from pilu.chains.chain import gaussian_source
 from pilu.chains.predictions import Predictions
-from pilu.chains.problem import Problem, Run
+from pilu.chains.problem import GaussianSource, Law, Problem, RequestForecast, Run
 from pilu.chains.schedule import Schedule, Segment
+from pilu.chains.sensitivities import contraction_between
 from pilu.data.rows import Request
 from pilu.data.targets import ClassTargets
 from pilu.estimators.base import LangevinEstimator

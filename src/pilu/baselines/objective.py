@@ -14,16 +14,14 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from pilu.chains.entropy import GaussianSource
-from pilu.chains.problem import Run
+from pilu.chains.chain import walk
+from pilu.chains.problem import GaussianSource, Run
 from pilu.chains.schedule import Segment
-from pilu.chains.steps import walk
 from pilu.data.statistics import Statistics
 from pilu.exceptions import WrongInput
 from pilu.losses.loss import Loss
-from pilu.ridge.law import RidgeLaw
-from pilu.ridge.spectral import draw_after, drift
-from pilu.ridge.spectrum import Spectrum
+from pilu.ridge.problem import RidgeLaw
+from pilu.ridge.spectral import Spectrum, draw_after, drift
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]

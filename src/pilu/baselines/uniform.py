@@ -5,7 +5,7 @@ is: the price of not distinguishing rows. "lipschitz" is Proposition 1 with a se
 for any row up to the longest norm, eta |x| sup |dl/dz|: it holds with certainty, so all of delta is
 for the noise. "renyi" is Chien et al.'s: gradients are bounded, by a projection to a ball after
 every step if the loss does not bound them itself, and learning and unlearning have the same noise
-(`accounting/langevin_renyi.py`).
+(`accounting/renyi.py`).
 """
 
 import math
@@ -15,7 +15,7 @@ import numpy as np
 
 from pilu._checks import check_choice, check_real_or, complaint
 from pilu.accounting.gdp import mu_from_epsilon
-from pilu.accounting.langevin_renyi import NoisyChain
+from pilu.accounting.renyi import NoisyChain
 from pilu.accounting.shifted import (
     blocks_from_sensitivities,
     later_variance,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pilu.accounting.curves import Curve
 from pilu.certify.certificate import Certificate
-from pilu.chains.law import Law
+from pilu.chains.problem import Law
 from pilu.data.rows import Request
 from pilu.exceptions import CertificateMismatch
 

@@ -15,7 +15,7 @@ from pilu.certify.accountant import Calibration, Target
 from pilu.certify.exact import Exact
 from pilu.certify.theorem import Theorem
 from pilu.chains.comparison import Comparison
-from pilu.chains.law import Law
+from pilu.chains.problem import Law
 from pilu.data.rows import Request
 
 _PER_OCTAVE = 8  # up to 9 % more noise
@@ -37,7 +37,7 @@ class CoarseExact(Exact):
             noise = _coarse(noise, target)
             try:
                 enclosure = comparison.enclosure(noise, target.n_unlearn_steps)
-                curve = self._curve(enclosure, comparison.law.n_outputs, target)
+                curve = self._curve(enclosure, comparison.n_outputs, target)
                 if curve.log_delta(target.epsilon, aim) <= aim:
                     break
             except ArithmeticError:  # too little noise for the precision of the laws

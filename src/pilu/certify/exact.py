@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_choice
 from pilu._processes import blas_threads, map_in_order, pack
-from pilu.accounting.curves import CoarseCurve, Curve, PrivacyCurve, closeness
-from pilu.accounting.gaussians import GaussianPair
+from pilu.accounting.curves import CoarseCurve, Curve, PrivacyCurve
+from pilu.accounting.gaussians import GaussianPair, closeness
 from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, mu_of
 from pilu.certify.accountant import TOLERANCE, Calibration, Progress, Target, require
 from pilu.certify.certificate import Certificate
 from pilu.chains.comparison import Comparison, Enclosure
-from pilu.chains.law import Law
+from pilu.chains.problem import Law
 from pilu.data.rows import Request
 
 Array = NDArray[np.float64]

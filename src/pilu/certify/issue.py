@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_probability, check_real, check_steps, complaint
 from pilu._digits import two_digits_up
-from pilu.accounting.composition import Spent
+from pilu.accounting.curves import Spent
 from pilu.certify.accountant import VISIBLE_ULPS, Accountant, Calibration, Target
 from pilu.certify.certificate import (
     SCHEMA,
@@ -21,7 +21,7 @@ from pilu.certify.certificate import (
 )
 from pilu.certify.verify import ACCOUNTANTS, verify
 from pilu.chains.chain import Chain
-from pilu.chains.law import Law
+from pilu.chains.problem import Law
 from pilu.data.rows import Request
 from pilu.exceptions import BeyondPrecision, CertificateMismatch
 

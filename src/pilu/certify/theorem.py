@@ -27,9 +27,8 @@ from pilu.certify.accountant import (
     require_close,
 )
 from pilu.certify.certificate import Certificate, sha256_of
-from pilu.chains.contraction import ROUNDING
-from pilu.chains.law import Law
-from pilu.chains.sensitivities import Sensitivities
+from pilu.chains.problem import Law
+from pilu.chains.sensitivities import ROUNDING, Sensitivities
 from pilu.data.rows import Request
 from pilu.exceptions import WrongInput
 

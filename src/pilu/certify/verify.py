@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from pilu.accounting.composition import Spent
+from pilu.accounting.curves import Spent
 from pilu.accounting.gdp import epsilon_from_mu
 from pilu.certify.accountant import Accountant, require, require_close
 from pilu.certify.certificate import SCHEMA, UNBOUND_SCHEMA, Certificate, scope_of, sha256_of

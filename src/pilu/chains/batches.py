@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from pilu.data.rows import RowSource
 from pilu.exceptions import WrongInput
 
-__all__ = ["Batch", "BatchedObjective"]
-
 Array = NDArray[np.float64]
 
 

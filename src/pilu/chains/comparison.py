@@ -14,7 +14,7 @@ R = sigma^2 spread_K(A') / (1 - eta A')^{2K} to both, so the whitened difference
 which stays well conditioned however small sigma or (1 - eta a)^K become. C is of low rank up to
 rounding: with [C, Delta] in the span of few columns U and F U = W L, all of it happens in W.
 
-Less noise is never safer, so R is taken as small as the errors of `chains.rounding` allow: with s
+Less noise is never safer, so R is taken as small as the errors of `chains.schedule` allow: with s
 what K steps leave of a direction in units of their noise, for any w > 0,
 
     R^-1  <=  ((1 + w) (1 + zeta)^2 s^2 + (1 + 1/w) e_K^2) / sigma^2.
@@ -25,48 +25,20 @@ docs/exact.md derives all of this.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, Protocol
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from pilu.chains.rounding import UNIT, StepRounding
-from pilu.chains.schedule import Schedule
+from pilu.chains.schedule import UNIT, Schedule, StepRounding
 from pilu.exceptions import BeyondPrecision
-
-__all__ = [
-    "ROUNDING_LIMIT",
-    "ChainDifference",
-    "ChainLaw",
-    "Comparison",
-    "Enclosure",
-    "Projection",
-    "Reduced",
-    "View",
-    "Whitened",
-]
 
 Array = NDArray[np.float64]
 
 ROUNDING_LIMIT = 1e-8  # beyond it the laws are too narrow to be distinguished from rounding
 _LARGEST_TAU = 0.01
 _STEPS_TO_A_UNIT = 200  # in the size below which the rest of C is ignored
-
-
-class ChainLaw(Protocol):
-    """What a comparison of two runs needs to know of them."""
-
-    @property
-    def schedule(self) -> Schedule:
-        """All steps so far."""
-        ...
-
-    @property
-    def n_outputs(self) -> int:
-        """Columns of theta, d."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,28 +180,25 @@ class ChainDifference:
         return Whitened(scale, (scale * reduced.sizes) @ scale.T, scale @ reduced.mean)
 
 
-class Projection(Protocol):
-    """What is proved of a difference that is seen in few directions only."""
+class View:
+    """The difference before K more steps, seen in all directions; `size` is then 0.
 
-    @property
-    def size(self) -> int:
-        """Dimensions."""
-        ...
+    A projection (`ridge.krylov`) sees few directions and states what it misses.
+    """
 
-    def is_guide(self, seen: ChainDifference, noise: float) -> bool:
+    size = 0
+
+    def __init__(self, before: Callable[[int], ChainDifference]) -> None:
+        self.before = cache(before)
+
+    def is_guide(self, n_steps: int, noise: float) -> bool:
         """Whether it is fine enough to guess a noise near this one, or the finest there is."""
-        ...
+        return True
 
-    def enclosure(self, seen: ChainDifference, noise: float) -> Enclosure | None:
+    def enclosure(self, n_steps: int, noise: float) -> Enclosure | None:
         """The whitened difference, never too small; None where a finer view is worth its cost."""
-        ...
-
-
-class View(NamedTuple):
-    """The difference before K more steps, in all directions or in a projection."""
-
-    before: Callable[[int], ChainDifference]
-    projection: Projection | None = None
+        seen = self.before(n_steps)
+        return Enclosure(*seen.whitened(noise).principal(), *seen.rest_errors(noise))
 
 
 class Comparison:
@@ -237,7 +206,10 @@ class Comparison:
 
     Parameters
     ----------
-    law : ChainLaw
+    schedule : Schedule
+        All steps so far.
+    n_outputs : int
+        Columns of theta, d.
     views : iterator of View
         From the cheapest to the one in all directions; the next is taken only where the errors of
         the last are too large. No view at all is for rows that leave no trace.
@@ -245,48 +217,40 @@ class Comparison:
         Whether this kind of chain never uses projections.
     """
 
-    def __init__(self, law: ChainLaw, views: Iterator[View], *, always_dense: bool = False) -> None:
-        self.law, self.n_outputs = law, law.n_outputs
+    def __init__(
+        self,
+        schedule: Schedule,
+        n_outputs: int,
+        views: Iterator[View],
+        *,
+        always_dense: bool = False,
+    ) -> None:
+        self._schedule, self.n_outputs = schedule, n_outputs
         self._views, self._view, self._always_dense = views, next(views, None), always_dense
-        self._seen: dict[int, ChainDifference] = {}  # by the view in use
 
     @property
     def is_dense(self) -> bool:
         """Whether all directions had to be used, not a projection."""
-        return self._always_dense or (self._view is not None and self._view.projection is None)
+        return self._always_dense or (self._view is not None and self._view.size == 0)
 
     @property
     def size(self) -> int:
         """Dimensions of the projection in use; 0 without one."""
-        projection = self._projection
-        return 0 if projection is None else projection.size
-
-    @property
-    def _projection(self) -> Projection | None:
-        return None if self._view is None else self._view.projection
-
-    def _before(self, n_steps: int) -> ChainDifference:
-        if n_steps not in self._seen:
-            assert self._view is not None
-            self._seen[n_steps] = self._view.before(n_steps)
-        return self._seen[n_steps]
-
-    def _refine(self) -> None:
-        self._view, self._seen = next(self._views), {}
+        return 0 if self._view is None else self._view.size
 
     def likely_log_noise(self, mu: float, n_steps: int) -> float:
         """About where the difference is that of a mu-Gaussian mechanism."""
-        start = math.log(self.law.schedule.segments[0].noise)
-        while True:
+        start = math.log(self._schedule.segments[0].noise)
+        while self._view is not None:
             guess = self._root(self.squared_shift, mu**2, n_steps, start)
             if guess is None:  # without any noise the shifts are small: the excesses decide
                 guess = self._root(self._squared_size, mu**2, n_steps, start)
             if guess is None:
-                return start
-            projection = self._projection
-            if projection is None or projection.is_guide(self._before(n_steps), math.exp(guess)):
+                break
+            if self._view.is_guide(n_steps, math.exp(guess)):
                 return guess
-            self._refine()
+            self._view = next(self._views)
+        return start
 
     def _root(
         self, size: Callable[[float, int], float], aim: float, n_steps: int, start: float
@@ -309,7 +273,7 @@ class Comparison:
 
     def squared_shift(self, noise: float, n_steps: int) -> float:
         """The sum of all squared shifts."""
-        return 0.0 if self._view is None else self._before(n_steps).total_squared_shift(noise)
+        return 0.0 if self._view is None else self._view.before(n_steps).total_squared_shift(noise)
 
     def rough(self, noise: float, n_steps: int) -> tuple[Array, Array]:
         """Excesses and squared shifts without errors.
@@ -321,7 +285,7 @@ class Comparison:
         """
         if self._view is None:
             return np.zeros(1), np.zeros(1)
-        seen = self._before(n_steps)
+        seen = self._view.before(n_steps)
         _check_rounding(seen, noise)
         x, a2 = seen.whitened(noise).principal()
         _check_not_degenerate(x, a2, noise)
@@ -331,7 +295,7 @@ class Comparison:
         """Sums of a^2, x a^2, x^2 a^2 and x^2 over the directions, without errors."""
         if self._view is None:
             return 0.0, 0.0, 0.0, 0.0
-        seen = self._before(n_steps)
+        seen = self._view.before(n_steps)
         _check_rounding(seen, noise)
         white = seen.whitened(noise)
         turned = white.core @ white.shift
@@ -346,22 +310,16 @@ class Comparison:
         """The same with all errors on the safe side."""
         if self._view is None:
             return Enclosure(np.zeros(1), np.zeros(1), 0.0, 0.0)
-        _check_rounding(self._before(n_steps), noise)
-        while (projection := self._projection) is not None:
-            seen = self._before(n_steps)
-            enclosure = projection.enclosure(seen, noise)
-            if enclosure is not None:
-                return self._with_rounding(enclosure, seen, noise)
-            self._refine()
-        seen = self._before(n_steps)
-        plain = Enclosure(*seen.whitened(noise).principal(), *seen.rest_errors(noise))
-        return self._with_rounding(plain, seen, noise)
+        _check_rounding(self._view.before(n_steps), noise)
+        while (enclosure := self._view.enclosure(n_steps, noise)) is None:
+            self._view = next(self._views)
+        return self._with_rounding(enclosure, self._view.before(n_steps), noise)
 
     def _with_rounding(self, e: Enclosure, seen: ChainDifference, noise: float) -> Enclosure:
         tau = seen.rounding.covariance_error(noise, seen.n_steps)
         if not tau <= _LARGEST_TAU:
             raise BeyondPrecision(
-                f"with noise={noise!r} rounding in {self.law.schedule.n_steps} steps hides the "
+                f"with noise={noise!r} rounding in {self._schedule.n_steps} steps hides the "
                 "difference of the two laws. Use more noise."
             )
         # Both covariances are those of the computed steps up to factors (1 - tau)^2, (1 + tau)^2:

@@ -14,9 +14,9 @@ from scipy.special import ndtri
 from pilu.accounting.quantiles import noncentral_chi_upper_quantile
 from pilu.data.rows import Request
 
-__all__ = ["Sensitivities", "gaussian_norm_bound", "joint_norm_bounds"]
-
 Array = NDArray[np.float64]
+
+ROUNDING = 1e-12  # relative allowance for the floating-point error of means, variances and norms
 
 
 class Sensitivities(Protocol):
@@ -25,38 +25,30 @@ class Sensitivities(Protocol):
     @property
     def rounding(self) -> float:
         """Relative allowance for the floating-point error of residual means and variances."""
-        ...
 
     def terms(self, slack: float) -> dict[str, Any]:
         """What the bounds rest on besides the data, for the certificate."""
-        ...
 
     def check_options(self, *, group: str, strong_convexity: str) -> None:
         """Refuse options of the theorem that this kind of problem does not have."""
-        ...
 
     def prepare(self, rows: NDArray[np.intp]) -> None:
         """Do once what the sums over requests for these rows share."""
-        ...
 
     def of_each(self, rows: Request, slack: float) -> Array:
         """Bounds for each row by itself: (n x N)."""
-        ...
 
     def of_group_sum(self, rows: Request, slack: float) -> Array:
         """Triangle inequality over the rows of a group: (N,)   [PILU, Cor. group-unlearning]."""
-        ...
 
     def of_group_jointly(self, rows: Request, slack: float) -> Array:
         """The norm of the group's summed gradient: (N,)."""
-        ...
 
     def contraction(self, rows: Request, strong_convexity: str) -> float:
         """c = max(|1 - eta m|, |1 - eta L|) of the retained problem   [PILU, Assumption 1].
 
         m = alpha, or a lower bound on the retained problem's own smallest eigenvalue.
         """
-        ...
 
 
 def joint_norm_bounds(
@@ -109,3 +101,9 @@ def gaussian_norm_bound(mean: Array, root_v: Array, df: int, tail: float) -> Arr
     # r overflows only where v is negligible against the mean: any finite r rounds the same way.
     quantile = noncentral_chi_upper_quantile(tail, df, np.minimum(r, 1e300))
     return np.where(root_v > 0, np.maximum(root_v * quantile, mean), mean)
+
+
+def contraction_between(smallest: float, largest: float, step_size: float) -> float:
+    """c = max(|1 - eta m|, |1 - eta L|) for curvatures between m and L, rounded up."""
+    low, high = 1.0 - step_size * smallest, step_size * largest * (1 + ROUNDING) - 1.0
+    return min(max(abs(low), high) + 2.0**-52, 1.0)

@@ -16,8 +16,7 @@ from pilu.certify.certificate import Certificate, names_parameters
 from pilu.certify.exact import Exact, curve_of
 from pilu.certify.issue import set_target
 from pilu.certify.verify import verify
-from pilu.chains.law import Law
-from pilu.chains.problem import Run
+from pilu.chains.problem import Law, Run
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import Request
 from pilu.data.statistics import Statistics

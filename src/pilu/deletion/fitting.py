@@ -21,7 +21,7 @@ from pilu.estimators.outputs import LangevinClassifier
 from pilu.estimators.requests import RowBook
 from pilu.exceptions import WrongInput
 from pilu.ridge.problem import RidgeProblem
-from pilu.ridge.spectrum import check_room
+from pilu.ridge.spectral import check_room
 
 
 def fit_table(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.accounting.composition import Spent
+from pilu.accounting.curves import Spent
 from pilu.chains.chain import Chain
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import RowSource

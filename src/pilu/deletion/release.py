@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pilu.certify.certificate import Certificate, names_parameters, sha256_of
-from pilu.chains.law import Law
+from pilu.chains.problem import Law
 from pilu.deletion.log import Log
 from pilu.deletion.model_records import Model
 from pilu.exceptions import CertificateMismatch, StoreDamaged, WrongInput

@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pilu.accounting.composition import Spent
+from pilu.accounting.curves import Spent
 from pilu.certify.certificate import Certificate, names_parameters
 from pilu.certify.issue import Terms, certify_langevin, certify_redraw
 from pilu.certify.verify import verify
-from pilu.chains.chain import Chain
-from pilu.chains.entropy import gaussian_source
-from pilu.chains.law import Law
-from pilu.chains.problem import Problem
+from pilu.chains.chain import Chain, gaussian_source
+from pilu.chains.problem import Law, Problem
 from pilu.chains.schedule import Segment
 from pilu.data.rows import Request, RowSource
 from pilu.data.targets import ClassTargets, NumericTargets

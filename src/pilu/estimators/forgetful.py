@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from pilu._checks import check_integer, check_probability, check_real
 from pilu.certify.certificate import Certificate
 from pilu.certify.verify import verify
-from pilu.chains.entropy import gaussian_source
+from pilu.chains.chain import gaussian_source
 from pilu.estimators.refitted import Refitted, certificate_of, groups_of, recognise
 from pilu.estimators.requests import RowBook
 from pilu.exceptions import CertificateMismatch, RowsNotAttached, WrongInput

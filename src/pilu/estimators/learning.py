@@ -17,8 +17,7 @@ from pilu._checks import (
     check_steps,
     complaint,
 )
-from pilu.chains.chain import Chain
-from pilu.chains.entropy import gaussian_source
+from pilu.chains.chain import Chain, gaussian_source
 from pilu.chains.problem import Problem
 from pilu.chains.schedule import Segment
 from pilu.estimators.fitted import Fitted

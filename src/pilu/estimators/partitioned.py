@@ -21,7 +21,7 @@ from pilu.estimators.requests import RowBook, index_as_ids
 from pilu.estimators.utility import Validation
 from pilu.exceptions import WrongInput
 from pilu.ridge.problem import RidgeProblem
-from pilu.ridge.spectrum import check_room
+from pilu.ridge.spectral import check_room
 
 Array = NDArray[np.float64]
 Named = dict[str, Any]  # sample_ids and subjects

@@ -12,8 +12,8 @@ from scipy.optimize import brentq
 from pilu._checks import check_steps, complaint
 from pilu.certify.accountant import Accountant, Target
 from pilu.certify.issue import set_target
-from pilu.chains.law import Law
 from pilu.chains.predictions import Prospect
+from pilu.chains.problem import Law
 from pilu.data.rows import Request
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.utility import Appraiser, Validation

@@ -11,10 +11,9 @@ from sklearn.base import is_classifier
 
 from pilu._checks import complaint
 from pilu._processes import blas_threads
-from pilu.chains.chain import Chain
-from pilu.chains.entropy import SystemGaussian
-from pilu.chains.law import Law
+from pilu.chains.chain import Chain, SystemGaussian
 from pilu.chains.predictions import Predictions, Prospect, expected_accuracy, expected_rmse
+from pilu.chains.problem import Law
 from pilu.chains.schedule import Segment
 from pilu.data.rows import Request
 from pilu.exceptions import WrongInput

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_memory
 from pilu._progress import progress_bar
-from pilu.chains.contraction import contraction_between
-from pilu.chains.entropy import SimulatedGaussian
+from pilu.chains.chain import SimulatedGaussian
 from pilu.chains.schedule import Schedule
+from pilu.chains.sensitivities import contraction_between
 from pilu.losses.objective import SmoothObjective
 
 __all__ = ["AuxiliaryRuns", "SmoothIterates"]

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SmoothLaw(SmoothIterates):
-    """Implements `chains.law.Law` with bounds by concentration: iterates are not Gaussian."""
+    """Implements `chains.problem.Law` with bounds by concentration: iterates are not Gaussian."""
 
     is_gaussian: ClassVar[bool] = False
     blas_threads: ClassVar[int | None] = None

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from pilu._digits import up_to_grid
 from pilu.chains.batches import Batch, BatchedObjective
-from pilu.chains.entropy import GaussianSource
+from pilu.chains.chain import langevin_steps
+from pilu.chains.problem import GaussianSource
 from pilu.chains.schedule import Segment
-from pilu.chains.steps import langevin_steps
 from pilu.data.rows import RowSource
 from pilu.losses.loss import Loss
 from pilu.losses.probe import check_loss, probe
-from pilu.ridge.spectrum import check_room
+from pilu.ridge.spectral import check_room
 
 __all__ = ["SmoothObjective", "Spectator"]
 

@@ -7,10 +7,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.chains.entropy import GaussianSource
-from pilu.chains.problem import Run
+from pilu.chains.chain import walk
+from pilu.chains.problem import GaussianSource, Run
 from pilu.chains.schedule import Segment
-from pilu.chains.steps import walk
 from pilu.data.rows import RowSource
 from pilu.losses.iterates import AuxiliaryRuns
 from pilu.losses.law import SmoothLaw

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import complaint
-from pilu.chains.contraction import ROUNDING
+from pilu.chains.sensitivities import ROUNDING
 from pilu.data.rows import Request
 from pilu.exceptions import BeyondPrecision
 from pilu.losses.iterates import SmoothIterates

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from pilu.chains.comparison import ChainDifference, Comparison, Reduced, View
-from pilu.chains.rounding import UNIT
+from pilu.chains.schedule import UNIT
 from pilu.minibatch.flows import covariance_after, flow_of
 from pilu.minibatch.iterates import MinibatchIterates
 
@@ -49,7 +49,7 @@ def compare_minibatches(law: MinibatchIterates, rows: Rows, X: Array, Y: Array) 
     """The run with `rows` (values X, Y) against the run without them."""
     leaves_trace = X.any() and law.n_visits(rows) > 0
     views = [View(_Difference(law, rows, X, Y).before)] if leaves_trace else []
-    return Comparison(law, iter(views), always_dense=True)
+    return Comparison(law.schedule, law.n_outputs, iter(views), always_dense=True)
 
 
 class _Difference:

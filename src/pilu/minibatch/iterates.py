@@ -26,8 +26,14 @@ from numpy.typing import NDArray
 
 from pilu._progress import progress_bar
 from pilu.chains.batches import Batch
-from pilu.chains.rounding import UNIT, StepRounding, deviation_errors, mean_errors, mean_size
-from pilu.chains.schedule import Schedule
+from pilu.chains.schedule import (
+    UNIT,
+    Schedule,
+    StepRounding,
+    deviation_errors,
+    mean_errors,
+    mean_size,
+)
 from pilu.data.statistics import sum_error
 from pilu.minibatch.flows import Flow, covariance_after, flow_of, propagated
 from pilu.minibatch.objective import RidgeBatches

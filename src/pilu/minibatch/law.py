@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class MinibatchLaw(MinibatchIterates):
-    """Implements `chains.law.Law`. Maps of different batches do not commute: all is dense."""
+    """Implements `chains.problem.Law`. Maps of different batches do not commute: all is dense."""
 
     is_gaussian: ClassVar[bool] = True
     blas_threads: ClassVar[int | None] = None

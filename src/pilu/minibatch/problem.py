@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.chains.entropy import GaussianSource
-from pilu.chains.problem import Run
+from pilu.chains.chain import walk
+from pilu.chains.problem import GaussianSource, Run
 from pilu.chains.schedule import Segment
-from pilu.chains.steps import walk
 from pilu.minibatch.law import MinibatchLaw
 from pilu.minibatch.objective import RidgeBatches
 

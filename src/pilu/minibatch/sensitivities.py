@@ -11,8 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.chains.contraction import ROUNDING, contraction_between
-from pilu.chains.sensitivities import gaussian_norm_bound, joint_norm_bounds
+from pilu.chains.sensitivities import (
+    ROUNDING,
+    contraction_between,
+    gaussian_norm_bound,
+    joint_norm_bounds,
+)
 from pilu.data.rows import Request
 from pilu.minibatch.iterates import MinibatchIterates, VisitLaw
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from pilu._checks import LARGEST_NUMBER
 from pilu.accounting.gdp import mu_from_epsilon
-from pilu.chains.entropy import GaussianSource
+from pilu.chains.problem import GaussianSource
 from pilu.exceptions import NoiseBelowPrecision, WrongInput
 from pilu.refit.choice import best_of_search, choose_for_head
 from pilu.refit.coordinates import Coordinates

@@ -21,12 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.chains.predictions import Predictions, Prospect
-from pilu.ridge.difference import RequestSpace
 from pilu.ridge.iterates import RidgeIterates
+from pilu.ridge.krylov import reached_space
 from pilu.ridge.lanczos import BlockLanczos
-from pilu.ridge.spectral import decay, drift, spread
-
-__all__ = ["RidgeForecast", "RidgeRequestForecast"]
+from pilu.ridge.spectral import RequestSpace, decay, drift, spread
 
 Array = NDArray[np.float64]
 
@@ -128,9 +126,9 @@ class RidgeRequestForecast:
         if self._space is None:
             return base
         space = self._space
-        h = law.final_variances(space.values)
-        kept = self._own * decay(space.values, eta, n_steps)
-        moved = (self._other * decay(space.retained, eta, n_steps)) @ space.turn.T
+        h = law.final_variances(space.own.values)
+        kept = self._own * decay(space.own.values, eta, n_steps)
+        moved = (self._other * decay(space.retained.values, eta, n_steps)) @ space.turn.T
         return Prospect(
             base.mean + self._lead(forecast.mean, n_steps),
             np.maximum(base.variance + (np.square(moved) - np.square(kept)) @ h, 0.0),
@@ -153,18 +151,18 @@ class RidgeRequestForecast:
         assert space is not None
         residuals = self._rows @ mean - self._targets
         own, other = space.see((spectrum.eigenvalues[:, None] * mean - spectrum.cross).T)
-        other = other.T - space.retained_rows @ residuals
+        other = other.T - space.retained.rows @ residuals
         return np.asarray(
-            self._own @ (drift(space.values[:, None], eta, k) * own.T)
-            - self._other @ (drift(space.retained[:, None], eta, k) * other)
+            self._own @ (drift(space.own.values[:, None], eta, k) * own.T)
+            - self._other @ (drift(space.retained.values[:, None], eta, k) * other)
         )
 
     def _spread(self, base: Array, k: int) -> Array:
         """v' spread_k(A') v, from that of A."""
         space, eta = self._space, self._law.step_size
         assert space is not None
-        change = np.square(self._other) @ spread(space.retained, eta, k)
-        change -= np.square(self._own) @ spread(space.values, eta, k)
+        change = np.square(self._other) @ spread(space.retained.values, eta, k)
+        change -= np.square(self._own) @ spread(space.own.values, eta, k)
         return np.maximum(base + change, 0.0)
 
 
@@ -175,10 +173,10 @@ def _space_for(law: RidgeIterates, Z: Array, length: int) -> RequestSpace:
         lanczos = BlockLanczos(spectrum, Z.T)
         for size in _GROWTH:
             lanczos.extend(size * lanczos.width)
-            space = RequestSpace.reached(law, lanczos)
+            space = reached_space(law, lanczos)
             if lanczos.exhausted or _leak(law, space, lanczos, length) <= _LEAK:
                 return space
-    return RequestSpace.whole(law, Z)
+    return RequestSpace.whole(spectrum, law.step_size, Z)
 
 
 def _leak(law: RidgeIterates, space: RequestSpace, lanczos: BlockLanczos, length: int) -> float:
@@ -187,5 +185,5 @@ def _leak(law: RidgeIterates, space: RequestSpace, lanczos: BlockLanczos, length
     eta |B| sum_{l<i} |E_last'(1 - eta T)^l R| (docs/exact.md); the coupling B is at most |A|.
     """
     coupling = law.spectrum.largest * np.eye(lanczos.coupling.shape[1])
-    leaks = float(np.sum(space.leaks(coupling, length)))
-    return law.step_size * leaks / float(np.linalg.norm(lanczos.first, 2))
+    leaks = [half.leaks(coupling, length) for half in (space.own, space.retained)]
+    return law.step_size * float(np.sum(leaks)) / float(np.linalg.norm(lanczos.first, 2))

@@ -1,14 +1,17 @@
-"""The Gaussian law of the iterates theta_k of a schedule, k = 0..N-1, and of residuals.
+"""The Gaussian law of the iterates theta_k of a schedule, k = 0..N-1, with and without some rows.
 
 All phases run on one problem, the one without any forgotten row (docs/guarantee.md, "Repeated
 requests"). So the mean is that of noiseless descent, and only the covariance depends on the noise:
 
     theta_k ~ N(m_k, I_d (x) Sigma_k)                             [PILU, Lemma gaussian-kronecker]
     x'theta_k - y ~ N(u_k, v_k I_d),  u_k = x'm_k - y,  v_k = x'Sigma_k x   [PILU, Thm 1(i)]
+
+The run without some of the rows is described by how it differs (`chains.comparison`), in a space
+that contains these rows.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -16,12 +19,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.chains.rounding import UNIT, StepRounding, deviation_errors, mean_errors, mean_size
-from pilu.chains.schedule import Schedule
-from pilu.ridge.spectral import Powers, decay, drift, spread
-from pilu.ridge.spectrum import Spectrum
-
-__all__ = ["RidgeIterates"]
+from pilu.chains.comparison import ChainDifference, Reduced, View
+from pilu.chains.schedule import (
+    UNIT,
+    Schedule,
+    StepRounding,
+    deviation_errors,
+    mean_errors,
+    mean_size,
+    summed_before,
+)
+from pilu.ridge.spectral import Powers, RequestSpace, Spectrum, decay, drift, spread
 
 Array = NDArray[np.float64]
 
@@ -69,7 +77,7 @@ class RidgeIterates:
 
     @cached_property
     def step_error(self) -> float:
-        """Bounds the error of a computed step (`chains.rounding`).
+        """Bounds the error of a computed step (`chains.schedule`).
 
         Two eigenproblems are solved: for A, and for A without rows. Their error for a matrix of
         norm 1 was measured as up to 5e-15 for 1,500 columns.
@@ -144,6 +152,11 @@ class RidgeIterates:
         added = spread(a[..., None], self.step_size, steps)
         kept = decay(a[..., None], self.step_size, after) ** 2
         return np.asarray((added * kept) @ noise**2)
+
+    @property
+    def least_final_variance(self) -> float:
+        """Variance of the last iterate in its least noisy direction."""
+        return float(np.min(self.final_variances(self.spectrum.eigenvalues)))
 
     @cached_property
     def variance_profile(self) -> Array:
@@ -229,7 +242,7 @@ class RidgeIterates:
         steps = self.step_size * np.cumsum(self.gradient_norms)
         return np.asarray(np.linalg.norm(self.start_coordinates) + steps)
 
-    def without_basis(self) -> Self:
+    def portable(self) -> Self:
         """A copy for rows in coordinates, small to send to other processes."""
         spectrum = replace(self.spectrum, basis=np.empty((0, self.spectrum.basis.shape[1])))
         law = replace(self, spectrum=spectrum, start=np.empty((0, self.n_outputs)))
@@ -254,3 +267,77 @@ class RidgeIterates:
         if not self.start.any():  # the usual case: no product is needed
             return np.zeros((self.spectrum.basis.shape[1], self.n_outputs))
         return self.spectrum.basis.T @ self.start
+
+
+def dense_view(law: RidgeIterates, Z: Array, targets: Array) -> View:
+    """The difference in the full eigenbasis of A'."""
+    space = RequestSpace.whole(law.spectrum, law.step_size, Z)
+    residuals = law.residual_means(Z, targets)
+    return View(difference_in(law, space, residuals, targets, law.rounding(len(Z))))
+
+
+def difference_in(
+    law: RidgeIterates,
+    space: RequestSpace,
+    residuals: Array,
+    targets: Array,
+    rounding: StepRounding,
+    deflated: float | None = None,
+) -> Callable[[int], ChainDifference]:
+    """Delta and C in a space, given the residual means u (R x d x N).
+
+    `deflated` is what a projection left out as rounding error, None for the whole row space.
+    """
+    eta, N = law.step_size, residuals.shape[2]
+    variances, with_rows = law.final_variances(np.stack([space.retained.values, space.own.values]))
+    covariance = space.turn.T @ (with_rows[:, None] * space.turn) - np.diag(variances)
+    largest = float(max(np.max(variances), np.max(with_rows)))
+    reduced = Reduced.of(_mean_difference(space, residuals), covariance, largest, N)
+    left_out, lengths = deflated or 0.0, step_norms(residuals)
+    unsure = _mean_rounding(law, space, lengths, targets, rounding.error, left_out)
+
+    def before(n_steps: int) -> ChainDifference:
+        a, is_whole = space.retained.values, deflated is None
+        kept, added = decay(a, eta, n_steps), spread(a, eta, n_steps)
+        return ChainDifference(
+            n_steps, variances, kept, added, reduced, largest, unsure, rounding, is_whole
+        )
+
+    return before
+
+
+def _mean_difference(space: RequestSpace, residuals: Array) -> Array:
+    """Delta_N = -eta sum_k (1 - eta A')^{N-1-k} X_f' u_k in the eigenvectors of A'."""
+    retained = space.retained
+    total = np.zeros((len(retained.values), residuals.shape[1]))
+    for x, u in zip(retained.rows.T, residuals, strict=True):
+        total -= retained.step_size * x[:, None] * retained.powers.weighted(u.T[::-1])
+    return total
+
+
+def _mean_rounding(
+    law: RidgeIterates,
+    space: RequestSpace,
+    lengths: Array,
+    targets: Array,
+    error: float,
+    deflated: float,
+) -> float:
+    """What rounding may do to Delta_N: relative to its terms, not to what is left of them.
+
+    The k-th is (1 - eta A')^{N-1-k} X_f' (X_f m_k - Y_f), and X_f m_k a sum of k others. `lengths`
+    are the computed |u_k|, `error` is that of a step, and `deflated` that of X_f', relative to it
+    (docs/exact.md, "Rounding").
+    """
+    reach, retained_reach = (half.reach(len(lengths)) for half in (space.own, space.retained))
+    terms = reach[0] * law.mean_bounds + float(np.linalg.norm(targets))
+    unsure = summed_before(reach) * (error * law.mean_bounds + law.push_error)
+    unsure += (2 * UNIT + 2.0**-53 * np.arange(len(terms))) * terms  # running sums, too
+    moved = error * summed_before(retained_reach)[::-1] * lengths
+    moved += deflated * retained_reach[0] * lengths
+    return law.step_size * float(retained_reach[::-1] @ unsure + np.sum(moved))
+
+
+def step_norms(residuals: Array) -> Array:
+    """|u_k| for every k."""
+    return np.asarray(np.sqrt(np.sum(np.square(residuals), axis=(0, 1))))

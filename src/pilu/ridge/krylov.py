@@ -16,19 +16,17 @@ follow. docs/exact.md derives these, and the whitening error of `_energy_errors`
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
-from pilu.chains.comparison import ROUNDING_LIMIT, ChainDifference, Enclosure
-from pilu.chains.rounding import summed_before
-from pilu.chains.schedule import Schedule
-from pilu.ridge.iterates import RidgeIterates
-from pilu.ridge.spectral import Powers
-
-__all__ = ["KrylovProjection", "projection_errors"]
+from pilu.chains.comparison import ROUNDING_LIMIT, ChainDifference, Enclosure, View
+from pilu.chains.schedule import Schedule, summed_before
+from pilu.ridge.iterates import RidgeIterates, difference_in, step_norms
+from pilu.ridge.lanczos import BlockLanczos
+from pilu.ridge.spectral import Diagonal, RequestSpace
 
 Array = NDArray[np.float64]
 
@@ -39,40 +37,61 @@ _GUESS_ERROR = 1e-5  # of the projection, beyond which it does not guide a guess
 _PROJECTION_ERROR = 2e-14  # for each step, beyond which a finer view is taken
 _INFLATION = 2e-9  # of the squared shifts by whitening in the projection, for the same purpose
 _EXCESS_INFLATION = 1e-4  # of the excesses, which matter to second order
+_DENSE_IS_SLOW = 1000  # parameters
 _COARSE = 3e-4  # inflation, and ten times the other errors, acceptable in place of a slow view
 
 
-@dataclass(frozen=True, eq=False)
-class KrylovProjection:
-    """What the projection of a difference neglects."""
+class KrylovView(View):
+    """The difference in a Krylov space, and what that neglects.
 
-    coupling: Array  # B E_last' in the eigenbasis of T', k x m
-    powers: Powers  # of 1 - eta T' in that basis
-    mean_error: float
-    covariance_error: float
-    is_finest: bool = False  # whether no larger space will be tried
-    next_is_slow: bool = False  # whether the next view takes seconds
+    Parameters
+    ----------
+    law : RidgeIterates
+    lanczos : BlockLanczos
+        From X_f', as far as it has been extended.
+    targets : array
+        Those of the rows, R x d.
+    is_finest : bool
+        Whether no larger space will be tried.
+    """
 
-    @property
-    def size(self) -> int:
-        """Dimensions."""
-        return int(self.coupling.shape[1])
+    def __init__(
+        self, law: RidgeIterates, lanczos: BlockLanczos, targets: Array, *, is_finest: bool = False
+    ) -> None:
+        space, N = reached_space(law, lanczos), law.schedule.n_steps
+        residuals = _residual_means(law, space, N) - targets[:, :, None]
+        # What was deflated is a step's error, and one of X_f' itself.
+        more = law.step_size * lanczos.deflated * law.spectrum.largest
+        rounding = law.rounding(lanczos.width, more)
+        super().__init__(difference_in(law, space, residuals, targets, rounding, lanczos.deflated))
+        self.size, self._is_finest = len(space.own.values), is_finest
+        self._next_is_slow = is_finest and len(law.spectrum.eigenvalues) > _DENSE_IS_SLOW
+        self._powers = space.retained.powers
+        self._coupling = np.zeros((0, self.size))  # B E_last' in the eigenbasis of T', k x m
+        self.mean_error = self.covariance_error = 0.0
+        if not lanczos.exhausted:
+            B, size = lanczos.coupling, float(np.linalg.norm(lanczos.first))  # size >= |X_f|
+            self._coupling = B @ space.retained.last(B.shape[1])
+            leaks, retained_leaks = space.own.leaks(B, 2 * N), space.retained.leaks(B, 2 * N)
+            errors = projection_errors(law, leaks, retained_leaks, step_norms(residuals), size)
+            self.mean_error, self.covariance_error = errors
 
-    def is_guide(self, seen: ChainDifference, noise: float) -> bool:
+    def is_guide(self, n_steps: int, noise: float) -> bool:
         """Whether it is fine enough to guess a noise near this one, or the finest there is."""
-        return self.is_finest or max(self._relative_errors(seen, noise)) <= _GUESS_ERROR
+        if self._is_finest:
+            return True
+        return max(self._relative_errors(self.before(n_steps), noise)) <= _GUESS_ERROR
 
-    def enclosure(self, seen: ChainDifference, noise: float) -> Enclosure | None:
+    def enclosure(self, n_steps: int, noise: float) -> Enclosure | None:
         """The whitened difference, never too small; None where a finer view is worth its cost."""
+        seen = self.before(n_steps)
         enclosed = self.inflated(seen, noise)
-        if self._is_tight(enclosed, seen, noise):
-            return enclosed
         acceptable = (
-            self.next_is_slow
+            self._next_is_slow
             and max(enclosed.shift_error, enclosed.covariance_error) <= _COARSE / 10
             and max(enclosed.inflation, enclosed.excess_inflation) <= _COARSE
         )
-        return enclosed if acceptable else None
+        return enclosed if acceptable or self._is_tight(enclosed, seen, noise) else None
 
     def _is_tight(self, enclosed: Enclosure, seen: ChainDifference, noise: float) -> bool:
         # There is no point in being surer of the projection than of the arithmetic.
@@ -101,7 +120,7 @@ class KrylovProjection:
         shift_error, covariance_error = relative[0] + rests[0], relative[1] + rests[1]
         if least == 0.0:
             return Enclosure(*white.principal(), shift_error, covariance_error, math.inf, math.inf)
-        if self.coupling.size == 0 or not (white.core.any() or white.shift.any()):
+        if self._coupling.size == 0 or not (white.core.any() or white.shift.any()):
             return Enclosure(*white.principal(), shift_error, covariance_error)
         left, sizes, right = np.linalg.svd(
             np.hstack([white.core, white.shift]), full_matrices=False
@@ -162,7 +181,7 @@ class KrylovProjection:
 
     def _sums(self, vectors: Array, weights: Array) -> Array:
         """sum_s weights_s |B E_last' (1 - eta T')^s v| for every column v."""
-        return self.powers.norm_sums(self.coupling, vectors, weights)
+        return self._powers.norm_sums(self._coupling, vectors, weights)
 
 
 def _correction_costs(schedule: Schedule, step_size: float, later: float) -> Array:
@@ -242,3 +261,40 @@ def projection_errors(
     doubled = summed_before(r + eta * summed_before(retained_leaks))[2 * np.arange(N)]
     covariance = eta * size * float(law.schedule.variances(eta)[::-1] @ doubled)
     return mean + eta * size * unsure, covariance
+
+
+def reached_space(law: RidgeIterates, lanczos: BlockLanczos) -> RequestSpace:
+    """The Krylov space of X_f' as far as it has been extended."""
+    T, first = lanczos.projected, lanczos.first
+    k, without = len(first), T.copy()
+    without[:k, :k] -= first @ first.T
+
+    def diagonal(matrix: Array, least: float) -> Diagonal:
+        if k > 1 or len(matrix) == 1:
+            values, vectors = np.linalg.eigh(matrix)
+        else:
+            values, vectors = scipy.linalg.eigh_tridiagonal(
+                np.diag(matrix), np.diag(matrix, 1), check_finite=False
+            )
+        rows = vectors[:k].T @ first
+        return Diagonal(np.maximum(values, least), vectors, rows, law.step_size)
+
+    # X'X has no negative eigenvalue.
+    own, retained = diagonal(T, -math.inf), diagonal(without, law.spectrum.alpha)
+    return RequestSpace(lanczos.basis, own, retained)
+
+
+def _residual_means(law: RidgeIterates, space: RequestSpace, count: int) -> Array:
+    """X_f m_k for k < count, m_k = eta sum_{j<k} (1 - eta A)^j B + (1 - eta A)^k theta_0."""
+    cross, rows = space.see(law.spectrum.cross.T)[0], space.own.rows.T
+    R, d, m = len(rows), *cross.shape
+
+    def series(columns: Array) -> Array:  # X_f (1 - eta A)^k times the columns, for k < count
+        pairs = (rows[:, None, :] * columns).reshape(R * d, m)
+        return space.own.powers.series(pairs.T, count)
+
+    means = np.zeros((R * d, count))
+    np.cumsum(law.step_size * series(cross)[:, :-1], axis=1, out=means[:, 1:])
+    if law.start_coordinates.any():
+        means += series(space.see(law.start_coordinates.T)[0])
+    return means.reshape(R, d, count)

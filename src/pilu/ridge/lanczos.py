@@ -8,9 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.ridge.spectrum import Spectrum
-
-__all__ = ["BlockLanczos"]
+from pilu.ridge.spectral import Spectrum
 
 Array = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Ridge regression on the remaining rows: rows, statistics and eigenbasis kept together.
+"""Ridge regression on the remaining rows: rows, statistics and eigenbasis together, and its law.
 
 f(theta) = sum_j |x_j'theta - y_j|^2 / 2 + alpha |theta|^2 / 2        [PILU, sec. 3.2]
 
@@ -9,26 +9,25 @@ eigenbasis is computed when there are too many of them, or when it or the statis
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu._digits import up_to_grid
-from pilu.chains.entropy import GaussianSource
-from pilu.chains.problem import Run
-from pilu.chains.rounding import UNIT
-from pilu.chains.schedule import Segment
-from pilu.chains.steps import walk
-from pilu.data.rows import RowSource
+from pilu.chains.chain import walk
+from pilu.chains.comparison import Comparison, View
+from pilu.chains.problem import GaussianSource, Run
+from pilu.chains.schedule import UNIT, Segment
+from pilu.data.rows import Request, RowSource
 from pilu.data.statistics import ReadShare, Statistics
-from pilu.ridge.gradient import gradient_on_rows
-from pilu.ridge.law import RidgeLaw
-from pilu.ridge.spectral import draw_after
-from pilu.ridge.spectrum import Spectrum, check_room
-
-__all__ = ["RidgeProblem"]
+from pilu.ridge.forecast import RidgeForecast
+from pilu.ridge.iterates import RidgeIterates, dense_view
+from pilu.ridge.krylov import KrylovView
+from pilu.ridge.lanczos import BlockLanczos
+from pilu.ridge.sensitivities import RidgeSensitivities
+from pilu.ridge.spectral import Spectrum, check_room, draw_after
 
 Array = NDArray[np.float64]
 
@@ -36,6 +35,58 @@ _STATISTICS_ERROR = 1e-12  # past it, statistics are collected again from the re
 _MOST_PENDING = 32  # rows in a correction
 _PER_OCTAVE = 4  # grid of a stored error: the rows are summed again after about forty deletions
 _COLUMNS_FOR_EACH = 32  # columns per row of a correction; with fewer, a new basis is cheaper
+
+_GROWTH = (40, 64, 80, 112, 160, 240)  # dimensions for each row of the request, tried in turn
+_LIKELY = 19.6  # times the sixth root of the steps: the first size, if the problem has room for it
+_DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
+_DENSE_SHARE = 0.6  # of the parameters: a projection on more of them is not cheaper
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeLaw(RidgeIterates):
+    """The law of a chain on all rows: implements `chains.problem.Law` in an eigenbasis."""
+
+    is_gaussian: ClassVar[bool] = True
+    # Matrices have a few dozen rows: a second thread is slower.
+    blas_threads: ClassVar[int | None] = 1
+
+    @property
+    def sensitivities(self) -> RidgeSensitivities:
+        """Bounds on gradients at every step."""
+        return RidgeSensitivities(self)
+
+    def prepare_after_learning(self) -> None:
+        """Do nothing: profiles are computed on first use."""
+
+    def forecast(self, points: Array, n_unlearn_steps: int) -> RidgeForecast:
+        """Predictions at some points."""
+        return RidgeForecast(self, points, n_unlearn_steps)
+
+    def comparison(self, request: Request, likely_size: int = 0) -> Comparison:
+        """The run with the rows against the run without them.
+
+        The difference is seen in the Krylov space of the rows where the proved errors of that
+        projection are negligible at the noise in question. Else the space grows. Beyond a size at
+        which it is no longer cheaper, the full eigenbasis is used.
+        """
+        Z = self.coordinates(request.X)
+        views = self._views(Z, request.Y, likely_size) if Z.any() else iter(())
+        return Comparison(self.schedule, self.n_outputs, views)
+
+    def _views(self, Z: Array, targets: Array, at_least: int) -> Iterator[View]:
+        (R, p), sizes = Z.shape, list[int]()
+        if p > _DENSE_BELOW:
+            sizes = [s * R for s in _GROWTH if s * R <= _DENSE_SHARE * p]
+        if sizes:
+            likely = at_least or R * _LIKELY * self.schedule.n_steps ** (1 / 6)
+            sizes = [s for s in sizes if s >= likely] or sizes
+            lanczos = BlockLanczos(self.spectrum, Z.T)
+            for size in sizes:
+                lanczos.extend(size)
+                yield KrylovView(self, lanczos, targets, is_finest=size == sizes[-1])
+                if lanczos.exhausted:
+                    break
+        yield dense_view(self, Z, targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +103,12 @@ class _Known:
         norm = math.sqrt(statistics.target_energy) * (1 + 1e-9)
         return cls(statistics, replace(spectrum, target_norm=norm))
 
-    def with_pending(self, x: Array, y: Array) -> tuple[Array, Array]:
-        if self.pending is None:
-            return x, y
-        return np.vstack([self.pending[0], x]), np.vstack([self.pending[1], y])
+    @cached_property
+    def settled(self) -> Statistics | None:
+        """Statistics without the removed rows, before there is a new eigenbasis."""
+        if self.statistics is None or self.pending is None:
+            return self.statistics
+        return self.statistics.without(*self.pending)
 
 
 class RidgeProblem:
@@ -80,7 +133,6 @@ class RidgeProblem:
         self.alpha = alpha
         self.solver = solver
         self._known = known
-        self._settled: Statistics | None = None  # statistics without the removed rows
 
     @classmethod
     def fit(
@@ -134,9 +186,8 @@ class RidgeProblem:
         known = self._known
         if known.statistics is None:
             return 0.0
-        if known.pending is None:
-            return known.statistics.error
-        return known.statistics.error_without(*known.pending)
+        pending = known.pending
+        return known.statistics.error_without(*pending) if pending else known.statistics.error
 
     @property
     def corrected_spectrum(self) -> Spectrum:
@@ -155,31 +206,20 @@ class RidgeProblem:
         self.consolidate()
         return self._known.statistics
 
-    @property
-    def statistics_before_spectrum(self) -> Statistics | None:
-        """The same, without computing a new eigenbasis."""
-        known = self._known
-        if known.statistics is None or known.pending is None:
-            return known.statistics
-        if self._settled is None:
-            self._settled = known.statistics.without(*known.pending)
-        return self._settled
-
     def consolidate(self) -> None:
         """Replace the correction by a new eigenbasis, so that no removed row is held."""
-        if self._known.pending is None:
-            return
-        statistics = self.statistics_before_spectrum
-        assert statistics is not None
-        # One assignment: an interrupt before it leaves the problem as it was.
-        self._known = _Known.of(statistics, self.alpha)
-        self._settled = None
+        if self._known.pending is not None:
+            assert self._known.settled is not None
+            # One assignment: an interrupt before it leaves the problem as it was.
+            self._known = _Known.of(self._known.settled, self.alpha)
 
     def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> "RidgeProblem":
         """The problem without `rows`, whose values are x and y."""
         source, known = self.source.without(rows), self._known
         if known.statistics is not None:
-            pending = known.with_pending(x, y)
+            pending = (x, y)
+            if known.pending is not None:
+                pending = np.vstack([known.pending[0], x]), np.vstack([known.pending[1], y])
             if known.statistics.error_without(*pending) <= _STATISTICS_ERROR:
                 spectrum = known.spectrum.without(x, y)
                 corrected = _Known(known.statistics, spectrum, pending)
@@ -240,11 +280,20 @@ class RidgeProblem:
             return draw_after(theta, self.corrected_spectrum, step_size, segment, gaussian)
         for _ in self.source.blocks():  # check all rows against their digests once
             pass
+        return walk(theta, self.gradient, step_size, segment, gaussian)
 
-        def gradient(theta: Array, step: int) -> Array:
-            return gradient_on_rows(theta, self.source, self.alpha)
+    def gradient(self, theta: Array, step: int) -> Array:
+        """grad f(theta) = X'(X theta - Y) + alpha theta, the same at every step of Algorithm 1.
 
-        return walk(theta, gradient, step_size, segment, gaussian)
+        It is computed from the rows, which are not checked against their digests.
+        """
+        gradient = self.alpha * theta
+        for x, y in self.source.features(check=False):
+            p = x.shape[1]
+            residuals = x @ theta[:p] + (theta[p:].sum(axis=0) - y)  # x has no column of ones
+            gradient[:p] += x.T @ residuals
+            gradient[p:] += residuals.sum(axis=0)
+        return gradient
 
     def law(self, run: Run, *, corrected: bool = False) -> RidgeLaw:
         """The law of a run; with `corrected`, its basis may have a low-rank correction."""
@@ -281,7 +330,7 @@ class RidgeProblem:
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """What a store keeps as arrays. The eigenbasis comes last because it may be computed."""
-        statistics = self.statistics_before_spectrum
+        statistics = self._known.settled
         if statistics is not None:
             yield "gram", statistics.gram
             yield "cross", statistics.cross

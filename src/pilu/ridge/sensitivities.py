@@ -4,14 +4,18 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
-from pilu.chains.contraction import ROUNDING, contraction_between
-from pilu.chains.sensitivities import gaussian_norm_bound, joint_norm_bounds
+from pilu.chains.sensitivities import (
+    ROUNDING,
+    contraction_between,
+    gaussian_norm_bound,
+    joint_norm_bounds,
+)
 from pilu.data.rows import Request
 from pilu.ridge.iterates import RidgeIterates
-
-__all__ = ["RidgeSensitivities"]
+from pilu.ridge.spectral import Spectrum
 
 Array = NDArray[np.float64]
 
@@ -86,5 +90,41 @@ class RidgeSensitivities:
         m = spectrum.alpha
         if strong_convexity == "retained":
             unsure = law.statistics_error * spectrum.largest
-            m = max(m, spectrum.smallest_without(rows.X) - unsure)
+            m = max(m, smallest_without(spectrum, rows.X) - unsure)
         return contraction_between(m, spectrum.largest, law.step_size)
+
+
+def smallest_without(spectrum: Spectrum, X: Array) -> float:
+    """A lower bound, at least alpha, on the smallest eigenvalue of A - X'X for rows X.
+
+    One row x shifts the smallest eigenvalue to the root of the secular equation
+    sum_l (v_l'x)^2 / (w_l - t) = 1 below w_min. Several rows need an eigenproblem.
+    """
+    if spectrum.has_complement:
+        return spectrum.alpha
+    z = X @ spectrum.basis
+    margin = 8 * np.finfo(np.float64).eps * (len(spectrum.eigenvalues) + 2) * spectrum.largest
+    if len(X) == 1:
+        bound = _secular_root(spectrum.eigenvalues, z[0])
+    else:
+        retained = np.diag(spectrum.eigenvalues) - z.T @ z
+        bound = float(
+            scipy.linalg.eigh(
+                retained, eigvals_only=True, subset_by_index=(0, 0), check_finite=False
+            )[0]
+        )
+    return max(spectrum.alpha, bound - margin)
+
+
+def _secular_root(eigenvalues: Array, z: Array) -> float:
+    energy, lowest = z * z, float(np.min(eigenvalues))
+    low, high = lowest - float(np.sum(energy)), lowest
+    for _ in range(100):
+        middle = low + (high - low) / 2
+        if not low < middle < high:
+            break
+        if np.sum(energy / (eigenvalues - middle)) <= 1.0:
+            low = middle
+        else:
+            high = middle
+    return low
