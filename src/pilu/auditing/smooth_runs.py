@@ -11,7 +11,7 @@ from pilu.auditing.two_runs import TwoRuns
 from pilu.chains.entropy import SimulatedGaussian
 from pilu.chains.problem import Problem
 from pilu.exceptions import WrongInput
-from pilu.losses.objective import SmoothObjective
+from pilu.losses.problem import SmoothProblem
 
 __all__ = ["SmoothRuns"]
 
@@ -100,6 +100,6 @@ class SmoothRuns(TwoRuns):
         return np.asarray(theta.reshape(p, n_runs, C).transpose(1, 0, 2).reshape(n_runs, p * C))
 
 
-def _objective(problem: Problem) -> SmoothObjective:
+def _objective(problem: Problem) -> SmoothProblem:
     # A law that is not Gaussian is that of a smooth loss, whose steps can be taken side by side.
-    return cast(SmoothObjective, problem)
+    return cast(SmoothProblem, problem)

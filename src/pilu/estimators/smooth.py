@@ -16,9 +16,8 @@ from pilu.estimators.learning import check_batch_size
 from pilu.estimators.outputs import LangevinClassifier, LangevinRegressor
 from pilu.estimators.partitioned import is_dask
 from pilu.exceptions import WrongInput
-from pilu.losses.iterates import AuxiliaryRuns
 from pilu.losses.loss import Huber, Logistic, Loss, Softmax
-from pilu.losses.problem import SmoothProblem
+from pilu.losses.problem import AuxiliaryRuns, SmoothProblem
 
 __all__ = [
     "LangevinHuber",

@@ -25,8 +25,6 @@ from scipy.special import expit, log_expit
 from pilu._checks import check_real
 from pilu.exceptions import WrongInput
 
-__all__ = ["Huber", "Logistic", "Loss", "Softmax", "Squared"]
-
 Array = NDArray[np.float64]
 
 
