@@ -17,7 +17,7 @@ from pilu.baselines.objective import descended
 from pilu.certify.accountant import Target
 from pilu.certify.exact import Exact
 from pilu.certify.registry import resolve_accountant
-from pilu.minibatch.iterates import mean_after
+from pilu.minibatch.flows import mean_after
 from pilu.minibatch.law import MinibatchLaw
 
 MOST_CYCLES = 1000

@@ -6,7 +6,7 @@ all its rows.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pilu.chains.contraction import ROUNDING, contraction_between
 from pilu.chains.sensitivities import gaussian_norm_bound, joint_norm_bounds
 from pilu.data.rows import Request
-from pilu.minibatch.iterates import MinibatchIterates, VisitLaw
 
-__all__ = ["MinibatchSensitivities"]
+if TYPE_CHECKING:
+    from pilu.minibatch.law import MinibatchLaw, VisitLaw
 
 Array = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 class MinibatchSensitivities:
     """Sensitivity bounds of a chain on mini-batches."""
 
-    law: MinibatchIterates
+    law: "MinibatchLaw"
 
     rounding: ClassVar[float] = ROUNDING
 
@@ -58,7 +58,7 @@ class MinibatchSensitivities:
                 bounds[visit.steps] += np.sum(at_visits, axis=0)
         return bounds
 
-    def _at_visits(self, rows: Request, visit: VisitLaw, tail: float) -> Array:
+    def _at_visits(self, rows: Request, visit: "VisitLaw", tail: float) -> Array:
         law, rounding = self.law, self.rounding
         norms = np.sqrt(np.sum(np.square(rows.X[visit.members]), axis=1))[:, None]
         target_norms = np.sqrt(np.sum(np.square(rows.Y[visit.members]), axis=1))[:, None]

@@ -38,7 +38,7 @@ def test_residual_laws(b, gone, way, small, monkeypatch):
     law, whole, (means, covariances) = cyclic(X, Y, b, gone=gone)
     if way == "forwards":
         monkeypatch.setattr(MinibatchLaw, "_variances_backwards", None)
-        monkeypatch.setattr("pilu.minibatch.iterates._FORWARDS_FROM", 0.0)
+        monkeypatch.setattr("pilu.minibatch.law._FORWARDS_FROM", 0.0)
     rows = np.array([0, 4, 13, 14, 29])
     seen = []
     for visit in law.residual_laws(rows):
@@ -154,7 +154,7 @@ def test_changed_rows_are_noticed_before_the_first_step(small):
     law, *_ = cyclic(X, Y, 7)
     X[17, 2] += 1e-9
     with pytest.raises(RowsChanged, match="position 17"):
-        law.prepare()
+        law.prepare_after_learning()
     with pytest.raises(RowsChanged, match="position 17"):
         law.prepare_variances(np.array([0]))
     with pytest.raises(RowsChanged, match="position 17"):
