@@ -4,7 +4,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from pilu.certify.certificate import library_versions
-from pilu.data.file_sets import is_there
+from pilu.data.tables import is_there
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
 from pilu.deletion.rewriting import still_in_table

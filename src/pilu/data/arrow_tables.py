@@ -19,6 +19,7 @@ from pilu._extras import need
 from pilu.data.table import (
     EVERYTHING,
     Columns,
+    NameList,
     Part,
     Scan,
     Table,
@@ -30,11 +31,8 @@ from pilu.data.table import (
 from pilu.data.values import as_floats
 from pilu.exceptions import RowsChanged, WrongInput
 
-__all__ = ["CsvTable", "ParquetTable", "text_of_csv"]
-
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
-NameList = list[Any]
 
 _WHOLE_GROUP_BYTES = 256 * 2**20
 _PART_BYTES = 64 * 2**20  # of a table, for one task of a cluster
@@ -244,6 +242,22 @@ class ParquetTable(_ArrowTable):
                     yield first, record
                     first += record.num_rows
 
+    @staticmethod
+    def write_without(table: Path, drop: Positions, out: Path) -> None:
+        """Copy the file without some rows, by row groups."""
+        arrow, parquet, first = _arrow(), _arrow("pyarrow.parquet"), 0
+        with parquet.ParquetFile(table) as file:
+            codecs = _codecs(file.metadata)
+            with parquet.ParquetWriter(out, file.schema_arrow, compression=codecs) as new:
+                for group in range(file.metadata.num_row_groups):
+                    for batch in file.iter_batches(row_groups=[group]):
+                        keep = _kept(first, batch.num_rows, drop)
+                        first += batch.num_rows
+                        left = batch.filter(arrow.array(keep))
+                        # A dictionary would keep the names of the rows that are dropped.
+                        columns = [_encoded_anew(column, arrow) for column in left.columns]
+                        new.write_batch(arrow.record_batch(columns, schema=file.schema_arrow))
+
 
 class CsvTable(_ArrowTable):
     """A CSV file with a header; it is read from the start."""
@@ -269,8 +283,18 @@ class CsvTable(_ArrowTable):
                 f"{first_line(error)}. Mend the row, or leave the column out by --ignore."
             ) from None
 
+    @staticmethod
+    def write_without(table: Path, drop: Positions, out: Path) -> None:
+        """Copy the file without some rows, with all columns as text."""
+        arrow, csv, first = _arrow(), _arrow("pyarrow.csv"), 0
+        with _text_of_csv(table) as batches, csv.CSVWriter(out, batches.schema) as new:
+            for batch in batches:
+                keep = _kept(first, batch.num_rows, drop)
+                first += batch.num_rows
+                new.write_batch(batch.filter(arrow.array(keep)))
 
-def text_of_csv(path: Path) -> Any:
+
+def _text_of_csv(path: Path) -> Any:
     """A reader of a CSV's batches with every column as text, rows as `CsvTable` counts them."""
     with _csv_reader(path) as reader:
         names = reader.schema.names
@@ -303,3 +327,28 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _codecs(metadata: Any) -> Any:
+    if not metadata.num_row_groups:
+        return "snappy"
+    group = metadata.row_group(0)
+    columns = [group.column(k) for k in range(group.num_columns)]
+    return {
+        column.path_in_schema: "none"
+        if column.compression == "UNCOMPRESSED"
+        else column.compression.lower()
+        for column in columns
+    }
+
+
+def _encoded_anew(column: Any, arrow: Any) -> Any:
+    if not arrow.types.is_dictionary(column.type):
+        return column
+    return column.dictionary_decode().dictionary_encode().cast(column.type)
+
+
+def _kept(first: int, size: int, drop: Positions) -> NDArray[np.bool_]:
+    keep = np.ones(size, dtype=bool)
+    keep[drop[(drop >= first) & (drop < first + size)] - first] = False
+    return keep

@@ -15,8 +15,6 @@ from pilu._checks import LARGEST_NUMBER, check_scale
 from pilu.data.names import Names
 from pilu.data.rows import digests_of
 
-__all__ = ["Collector"]
-
 Array = NDArray[np.float64]
 Hashes = NDArray[np.uint8]
 

@@ -25,9 +25,6 @@ from pilu.data.table import (
 from pilu.data.values import as_floats
 from pilu.exceptions import WrongInput
 
-__all__ = ["ArchiveTable", "MatrixTable"]
-
-NameList = list[Any]
 Positions = NDArray[np.intp]
 
 
@@ -130,6 +127,20 @@ class ArchiveTable(_ArrayTable):
         """All arrays."""
         return int(self._X.nbytes + self._y.nbytes)
 
+    @staticmethod
+    def write_without(table: Path, drop: Positions, out: Path) -> None:
+        """Copy the arrays without some rows; an array of another length is not about rows."""
+        with np.load(table, allow_pickle=False) as archive:
+            arrays: dict[str, Any] = dict(archive)
+        n = len(arrays["X"])
+        kept = {
+            name: np.delete(array, drop, axis=0) if array.ndim and len(array) == n else array
+            for name, array in arrays.items()
+        }
+        with zipfile.ZipFile(table) as file:
+            packed = any(i.compress_type != zipfile.ZIP_STORED for i in file.infolist())
+        (np.savez_compressed if packed else np.savez)(out, **kept)
+
 
 class MatrixTable(_ArrayTable):
     """An .npy: a matrix whose columns are called by their numbers."""
@@ -145,6 +156,12 @@ class MatrixTable(_ArrayTable):
         others = {name: matrix[:, names.index(name)] for name in columns.special}
         chosen = [names.index(name) for name in features]
         super().__init__(path, columns, matrix, others, features, chosen)
+
+    @staticmethod
+    def write_without(table: Path, drop: Positions, out: Path) -> None:
+        """Copy the matrix without some rows."""
+        matrix = np.load(table, mmap_mode="r", allow_pickle=False)
+        np.save(out, np.delete(matrix, drop, axis=0), allow_pickle=False)
 
 
 def _load(path: Path) -> Any:

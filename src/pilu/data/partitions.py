@@ -38,8 +38,6 @@ from pilu.data.values import (
 )
 from pilu.exceptions import RowsChanged, WrongInput
 
-__all__ = ["LearnedPartitions", "PartitionedRows", "Partitions", "Reading", "is_dask", "taken"]
-
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
 

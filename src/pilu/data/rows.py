@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from pilu.exceptions import RowsChanged, RowsNotAttached, WrongInput
 
-__all__ = ["ArrayRows", "Request", "RowSource", "Rows", "compare_digests", "digests_of"]
-
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
 Digests = NDArray[np.uint8]

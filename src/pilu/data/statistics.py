@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["ReadShare", "Statistics", "sum_error"]
-
 Array = NDArray[np.float64]
 
 # read(share, shares) yields every shares-th block of rows, starting with block `share`.

@@ -10,20 +10,6 @@ from numpy.typing import NDArray
 
 from pilu.exceptions import WrongInput
 
-__all__ = [
-    "BATCH_BYTES",
-    "EVERYTHING",
-    "Columns",
-    "Part",
-    "Scan",
-    "Table",
-    "TableBatch",
-    "as_names",
-    "check_columns",
-    "features_among",
-    "rows_in_a_batch",
-]
-
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
 NameList = list[Any]

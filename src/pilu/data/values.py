@@ -9,22 +9,6 @@ from numpy.typing import NDArray
 
 from pilu.exceptions import WrongInput
 
-__all__ = [
-    "Labels",
-    "aligned",
-    "all_classes",
-    "as_floats",
-    "check_same_rows",
-    "check_whole_numbers",
-    "distinct_labels",
-    "index_of",
-    "is_missing",
-    "labels_of",
-    "n_rows_of",
-    "numbers_of",
-    "picked",
-]
-
 _NUMBERS = "iufb"  # kinds of numpy; the nullable types of pandas and pyarrow have them too
 _KINDS = {
     "b": "truth values",

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.data.table import Table
 from pilu.data.table_rows import TableRows
-from pilu.data.tables import Table, open_table
+from pilu.data.tables import open_table
 from pilu.deletion.model_records import Model
 from pilu.deletion.store import Snapshot
 from pilu.exceptions import WrongInput

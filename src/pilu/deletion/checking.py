@@ -20,7 +20,7 @@ from pilu.chains.problem import Run
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import Request
 from pilu.data.statistics import Statistics
-from pilu.data.tables import encoded_targets
+from pilu.data.targets import encoded_targets
 from pilu.deletion.attaching import table_of, with_rows
 from pilu.deletion.log import Entry
 from pilu.deletion.merkle import Head

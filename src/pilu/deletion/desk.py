@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from pilu.certify.certificate import Certificate, hash_of_parameters
 from pilu.certify.coarse import CoarseExact, CoarseTheorem, coarse_accountant
 from pilu.data.names import hash_of
-from pilu.data.tables import Columns, open_table
+from pilu.data.table import Columns
+from pilu.data.tables import open_table
 from pilu.data.targets import ClassTargets
 from pilu.deletion.attaching import with_rows
 from pilu.deletion.budget import Budget, left_of, over_budget

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from pilu.data.names import Names
-from pilu.data.tables import Columns
+from pilu.data.table import Columns
 from pilu.deletion.arrays import (
     drop_others,
     generations,
