@@ -50,8 +50,8 @@ def test_residual_laws(b, gone, way, small, monkeypatch):
                 np.testing.assert_allclose(visit.means[i, :, c], u, rtol=1e-9, atol=1e-11)
                 assert visit.variances[i, c] == pytest.approx(v, rel=1e-9, abs=1e-300)
     assert sorted(seen) == list(rows)
-    np.testing.assert_allclose(law.mean_norms, [np.linalg.norm(m) for m in means[:-1]], rtol=1e-10)
-    np.testing.assert_allclose(law.final_mean, means[-1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(law.means.norms, [np.linalg.norm(m) for m in means[:-1]], rtol=1e-10)
+    np.testing.assert_allclose(law.means.final, means[-1], rtol=1e-9, atol=1e-12)
 
 
 def test_both_ways_agree_on_digits(digits):
@@ -85,7 +85,7 @@ def test_a_start_and_no_intercept(gone, small, rng):
     X, Y = small
     start = rng.normal(size=(4, 2))
     law, whole, (means, _) = cyclic(X, Y, 7, gone=gone, fit_intercept=False, start=start)
-    np.testing.assert_allclose(law.final_mean, means[-1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(law.means.final, means[-1], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(law.residual_means(np.array([8]), 41), whole[[8]] @ means[41] - Y[8])
 
 

@@ -6,7 +6,6 @@ Not by `pyarrow.dataset`: its `take` reads the whole file for one row, and its s
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -70,26 +69,14 @@ class _ArrowTable(Table):
 
     def take(self, places: Positions) -> TableBatch:
         """The rows at sorted places."""
-        arrow, parts, n_taken = _arrow(), [], 0
+        arrow, parts = _arrow(), []
         for first, record in self._around(places):
             here = places[(places >= first) & (places < first + record.num_rows)]
-            if not len(here):
-                continue
-            taken = record.take(arrow.array(here - first))
-            is_table = isinstance(taken, arrow.Table)
-            parts.append(taken if is_table else arrow.Table.from_batches([taken]))
-            n_taken += len(here)
-        if n_taken != len(places):
+            if len(here):
+                parts.append(record.take(arrow.array(here - first)))
+        if sum(part.num_rows for part in parts) != len(places):
             raise WrongInput(f"{self.path} has fewer rows than it had: it was changed.")
-        return self._batch(arrow.concat_tables(parts).combine_chunks(), places, EVERYTHING)
-
-    def parts(self) -> list[Part]:
-        """The file."""
-        return [self._part(None, self.n_rows)]
-
-    def _part(self, groups: tuple[int, ...] | None, n_rows: int) -> Part:
-        # Features are named, so that another file under this path must have the same.
-        return Part(self.path, replace(self.columns, features=self.features), groups, n_rows)
+        return self._batch(arrow.Table.from_batches(parts).combine_chunks(), places, EVERYTHING)
 
     def _columns_for(self, scan: Scan) -> list[str]:
         return [
@@ -213,14 +200,14 @@ class ParquetTable(_ArrowTable):
             groups.append(group)
             n_rows, size = n_rows + rows, size + group_bytes
             if size >= _PART_BYTES or group == len(self._groups) - 1:
-                parts.append(self._part(tuple(groups), n_rows))
+                parts.append(self.part(tuple(groups), n_rows))
                 groups, n_rows, size = [], 0, 0
         return parts
 
     def _records(self, names: Sequence[str], scan: Scan = EVERYTHING) -> Iterator[Any]:
         with self._opened() as file:
             yield from file.iter_batches(
-                batch_size=scan.batch_rows(len(names)),
+                batch_size=rows_in_a_batch(len(names), scan.most_bytes),
                 columns=list(names),
                 row_groups=scan.groups and [*scan.groups],
             )
@@ -234,11 +221,11 @@ class ParquetTable(_ArrowTable):
                 if not np.any((places >= first) & (places < start)):
                     continue
                 if size <= _WHOLE_GROUP_BYTES:  # all columns at once, by several threads
-                    yield first, file.read_row_group(group, columns=names)
-                    continue
-                for record in file.iter_batches(
-                    row_groups=[group], columns=names, batch_size=rows_in_a_batch(len(names))
-                ):
+                    records = file.read_row_group(group, columns=names).to_batches()
+                else:
+                    some = rows_in_a_batch(len(names))
+                    records = file.iter_batches(row_groups=[group], columns=names, batch_size=some)
+                for record in records:
                     yield first, record
                     first += record.num_rows
 
@@ -333,12 +320,9 @@ def _codecs(metadata: Any) -> Any:
     if not metadata.num_row_groups:
         return "snappy"
     group = metadata.row_group(0)
-    columns = [group.column(k) for k in range(group.num_columns)]
     return {
-        column.path_in_schema: "none"
-        if column.compression == "UNCOMPRESSED"
-        else column.compression.lower()
-        for column in columns
+        column.path_in_schema: column.compression.lower().replace("uncompressed", "none")
+        for column in map(group.column, range(group.num_columns))
     }
 
 
@@ -349,6 +333,4 @@ def _encoded_anew(column: Any, arrow: Any) -> Any:
 
 
 def _kept(first: int, size: int, drop: Positions) -> NDArray[np.bool_]:
-    keep = np.ones(size, dtype=bool)
-    keep[drop[(drop >= first) & (drop < first + size)] - first] = False
-    return keep
+    return np.isin(np.arange(first, first + size), drop, invert=True)

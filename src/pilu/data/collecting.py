@@ -50,11 +50,6 @@ class Collector:
         self._lock = threading.Lock()
 
     @property
-    def n_outputs(self) -> int:
-        """Columns of targets, d."""
-        return len(self.target_sums)
-
-    @property
     def is_complete(self) -> bool:
         """Whether every row was noted."""
         return self.n_noted == len(self.digests)

@@ -2,7 +2,6 @@
 
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,13 @@ from pilu._checks import first_line
 from pilu.data.table import (
     EVERYTHING,
     Columns,
-    Part,
     Scan,
     Table,
     TableBatch,
     as_names,
     check_columns,
     features_among,
+    rows_in_a_batch,
 )
 from pilu.data.values import as_floats
 from pilu.exceptions import WrongInput
@@ -40,7 +39,7 @@ class _ArrayTable(Table):
         features: tuple[str, ...],
         chosen: list[int] | slice,
     ) -> None:
-        self.path, self._columns, self.features = path, columns, features
+        self.path, self.columns, self.features = path, columns, features
         self._X, self._chosen = X, chosen
         if X.ndim != 2 or X.dtype.kind not in "iufb":
             raise WrongInput(
@@ -64,7 +63,7 @@ class _ArrayTable(Table):
 
     def promises(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
         """All rows in order; an array has no row groups."""
-        size = scan.batch_rows(len(self.features))
+        size = rows_in_a_batch(len(self.features), scan.most_bytes)
         for first in range(0, self.n_rows, size):
             places = np.arange(first, min(first + size, self.n_rows))
             yield partial(self._batch, places, scan)
@@ -74,11 +73,6 @@ class _ArrayTable(Table):
         if len(places) and places[-1] >= self.n_rows:
             raise WrongInput(f"{self.path} has fewer rows than it had: it was changed.")
         return self._batch(places, EVERYTHING)
-
-    def parts(self) -> list[Part]:
-        """The file."""
-        columns = replace(self._columns, features=self.features)  # a worker must find the same
-        return [Part(self.path, columns, None, self.n_rows)]
 
     def _batch(self, places: Positions, scan: Scan) -> TableBatch:
         X, y = np.empty((len(places), 0)), np.empty((len(places), 0))

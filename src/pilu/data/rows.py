@@ -38,10 +38,6 @@ class Rows(Protocol):
         """Features and targets of some rows, in this order, as float64."""
         ...
 
-    def targets(self, positions: Positions) -> Array:
-        """Their targets alone."""
-        return self.read(positions)[1]
-
 
 @dataclass(frozen=True, eq=False)
 class ArrayRows(Rows):
@@ -73,11 +69,6 @@ class ArrayRows(Rows):
             np.asarray(self.X[where], dtype=np.float64),
             np.asarray(self.Y[where], dtype=np.float64),
         )
-
-    def targets(self, positions: Positions) -> Array:
-        """Targets, without a look at the features."""
-        places = positions if self.places is None else self.places[positions]
-        return np.asarray(self.Y[places], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,10 +135,6 @@ class RowSource:
         """The same with positions; blocks stay bounded if each row takes `width` numbers more."""
         for positions in self._runs(_BLOCK_BYTES, max(self.n_columns, width)):
             yield positions, *self.take(positions)
-
-    def targets(self) -> Array:
-        """Targets of all live rows, not checked against their digests."""
-        return self._attached.targets(np.flatnonzero(self.live))
 
     def take(self, positions: Positions) -> tuple[Array, Array]:
         """The given live rows, checked against their digests."""

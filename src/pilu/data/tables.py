@@ -101,7 +101,7 @@ class FileSet(Table):
     """Tables of one kind, one after the other; a row is read from its own file alone."""
 
     def __init__(self, path: Path, columns: Columns) -> None:
-        self.path = path
+        self.path, self.columns = path, columns
         self._tables: Sequence[Table] = [open_file(file, columns) for file in files_of(path)]
         self.features = self._tables[0].features
         for table in self._tables[1:]:

@@ -149,7 +149,7 @@ class RidgeEstimator(LangevinEstimator):
         self, X: Any, y: Any, named: dict[str, Any], coef_init: ArrayLike | None
     ) -> None:
         lazy = {name: given for name, given in named.items() if is_dask(given)}
-        partitions = Partitions.of(X, y, **lazy)
+        partitions = Partitions(X, y, **lazy)
         learned = learned_partitions(self, partitions, self._read_targets, named)
         self._ids_are_the_index = learned.ids_are_the_index
         self._learn(learned.problem, learned.book, coef_init, learned.class_counts)
@@ -163,7 +163,7 @@ class RidgeEstimator(LangevinEstimator):
             return super()._attached(X, y)
         # Rows are checked against their digests when they are read.
         ids = self.fitted_.book.ids if self._ids_are_the_index else None
-        return attached_partitions(self, Partitions.of(X, y), ids)
+        return attached_partitions(self, Partitions(X, y), ids)
 
 
 class LangevinRidge(RidgeEstimator, LangevinRegressor):

@@ -121,14 +121,11 @@ class SmoothLaw:
         problem.check_rows(batches)  # the result is kept, so it must not rest on other rows
         return np.array([problem.summed_gradient_norms(self.start, t) for t in batches])
 
-    def n_visits(self, rows: Rows) -> int:
-        """Visits of the rows' batches, summed over the rows."""
-        return self.problem.n_visits(rows, self.schedule.n_steps)
-
     @cached_property
     def n_visits_of_all(self) -> int:
-        """The same for all remaining rows."""
-        return self.n_visits(np.flatnonzero(self.problem.source.live))
+        """Visits of the batches of all remaining rows, summed over the rows."""
+        remaining = np.flatnonzero(self.problem.source.live)
+        return self.problem.n_visits(remaining, self.schedule.n_steps)
 
     def mean_statistics(self, rows: Rows, n_visits: int) -> Array:
         """Means over the auxiliary runs at the rows' first visits: (R x n_visits)."""
@@ -222,7 +219,8 @@ class SmoothSensitivities:
 
     def of_group_sum(self, rows: Request, slack: float) -> Array:
         """Triangle inequality over the rows of a group: (N,)."""
-        bounds, n_visits = np.zeros(self.law.schedule.n_steps), self.law.n_visits(rows.rows)
+        N = self.law.schedule.n_steps
+        bounds, n_visits = np.zeros(N), self.law.problem.n_visits(rows.rows, N)
         for members, steps in self._by_batch(rows):
             at_visits = self._at_visits(rows, members, steps, self._deviation(slack, n_visits))
             bounds[steps] += np.sum(at_visits, axis=0)

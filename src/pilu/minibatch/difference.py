@@ -47,7 +47,7 @@ class _Laws(NamedTuple):
 
 def compare_minibatches(law: "MinibatchLaw", rows: Rows, X: Array, Y: Array) -> Comparison:
     """The run with `rows` (values X, Y) against the run without them."""
-    leaves_trace = X.any() and law.n_visits(rows) > 0
+    leaves_trace = X.any() and law.problem.n_visits(rows, law.schedule.n_steps) > 0
     views = [View(_Difference(law, rows, X, Y).before)] if leaves_trace else []
     return Comparison(law, iter(views), always_dense=True)
 
@@ -143,7 +143,7 @@ class _Difference:
         size, total = float(np.linalg.norm(self._X)), 0.0
         for t in np.unique(law.problem.batch_of(self._rows)):
             visits = law.problem.visits(int(t), N)
-            terms = size * law.mean_norms[visits] + float(np.linalg.norm(self._Y))
+            terms = size * law.means.norms[visits] + float(np.linalg.norm(self._Y))
             units = 2 * UNIT + law.rounding.error * (N - visits)
             total += float(np.sum(size * law.mean_errors[visits] + units * terms))
         return law.step_size * size * total

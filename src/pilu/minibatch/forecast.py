@@ -51,7 +51,7 @@ class MinibatchRequestForecast:
         """K steps on the remaining rows."""
         law, N = self._law, self._law.schedule.n_steps
         eta = law.step_size
-        mean = mean_after(self._retained, eta, law.final_mean, range(N, N + n_steps))
+        mean = mean_after(self._retained, eta, law.means.final, range(N, N + n_steps))
         units = np.full(n_steps, 2 * eta)
         later, walkers = variances_back(self._retained, eta, self._points, N + n_steps, units)
         earlier, _ = variances_back(law.problem, eta, walkers, N, law.variances)
@@ -70,4 +70,4 @@ def _predictions(law: "MinibatchLaw", points: Array) -> Predictions:
     variances, _ = variances_back(
         law.problem, law.step_size, points, law.schedule.n_steps, law.variances
     )
-    return Predictions(points @ law.final_mean, variances)
+    return Predictions(points @ law.means.final, variances)

@@ -62,7 +62,9 @@ class VisitLaw(NamedTuple):
     variances: Array  # R x V
 
 
-class _Means(NamedTuple):
+class Means(NamedTuple):
+    """Means of the iterates m_k, and of the residuals."""
+
     residuals: Array  # at each row's visits, cycles x n x d
     norms: Array  # |m_k|, N
     pushes: Array  # bounds |eta X_t'Y_t| and the terms that cancel in it, N
@@ -127,7 +129,7 @@ class MinibatchLaw:
         """Bounds on the rounding error of m_k, for all k: (N,)."""
         # eta X_t'Y_t is rounded, too, with the same relative error.
         error = self.rounding.error
-        return mean_errors(error, self.mean_norms) + mean_errors(error, self._means.pushes)
+        return mean_errors(error, self.means.norms) + mean_errors(error, self.means.pushes)
 
     @cached_property
     def deviation_errors(self) -> Array:
@@ -143,20 +145,6 @@ class MinibatchLaw:
             bounds[k + 1] = kept * bounds[k] + self.variances[k]
         return bounds
 
-    @property
-    def mean_norms(self) -> Array:
-        """|m_k| for every step."""
-        return self._means.norms
-
-    @property
-    def final_mean(self) -> Array:
-        """m_N."""
-        return self._means.final
-
-    def n_visits(self, rows: Rows) -> int:
-        """Visits of the rows' batches, summed over the rows."""
-        return self.problem.n_visits(rows, self.schedule.n_steps)
-
     def residual_laws(self, rows: Rows) -> Iterator[VisitLaw]:
         """Laws of the rows' residuals, batch by batch."""
         batches = self.problem.batch_of(rows)
@@ -165,12 +153,12 @@ class MinibatchLaw:
         for t in np.unique(batches):
             members = np.flatnonzero(batches == t)
             steps = self.problem.visits(int(t), self.schedule.n_steps)
-            u = self._means.residuals[: len(steps), rows[members]]
+            u = self.means.residuals[: len(steps), rows[members]]
             yield VisitLaw(members, steps, np.moveaxis(u, 0, 2), v[members, : len(steps)])
 
     def residual_means(self, rows: Rows, k: int) -> Array:
         """u_k of rows of the batch that step k visits: (R x d)."""
-        return np.asarray(self._means.residuals[k // self.problem.n_batches, rows])
+        return np.asarray(self.means.residuals[k // self.problem.n_batches, rows])
 
     @cached_property
     def _known_variances(self) -> dict[int, Array]:
@@ -260,7 +248,8 @@ class MinibatchLaw:
         return covariances
 
     @cached_property
-    def _means(self) -> _Means:
+    def means(self) -> Means:
+        """The means at all steps, from one pass over them."""
         N, M = self.schedule.n_steps, self.problem.n_batches
         residuals = np.zeros((-(-N // M), self.problem.source.n_rows, self.n_outputs))
         norms, pushes, m, eta = np.empty(N), np.empty(N), self.start, self.step_size
@@ -273,7 +262,7 @@ class MinibatchLaw:
                 residuals[k // M, self.problem.positions(k % M)] = u
                 m = (1.0 - eta * self.alpha) * m - eta * batch.back(u)
                 bar.update()
-        return _Means(residuals, norms, pushes, m)
+        return Means(residuals, norms, pushes, m)
 
     def _all_variances(self) -> tuple[Array, Array]:
         """x'Sigma_k x of all rows at their visits, and the rounding error in it: (cycles x n)."""
@@ -304,7 +293,7 @@ class MinibatchLaw:
 
     def prepare_after_learning(self) -> None:
         """Compute the means at all steps, which all requests share."""
-        _ = self._means
+        _ = self.means
 
     def comparison(self, request: Request, likely_size: int = 0) -> Comparison:
         """The run with the rows against the run without them."""

@@ -51,7 +51,8 @@ class MinibatchSensitivities:
 
     def of_group_sum(self, rows: Request, slack: float) -> Array:
         """Triangle inequality over the rows of a group: (N,)."""
-        bounds, n_visits = np.zeros(self.law.schedule.n_steps), self.law.n_visits(rows.rows)
+        N = self.law.schedule.n_steps
+        bounds, n_visits = np.zeros(N), self.law.problem.n_visits(rows.rows, N)
         for visit in self.law.residual_laws(rows.rows):
             if len(visit.steps):
                 at_visits = self._at_visits(rows, visit, slack / n_visits)
@@ -64,7 +65,7 @@ class MinibatchSensitivities:
         target_norms = np.sqrt(np.sum(np.square(rows.Y[visit.members]), axis=1))[:, None]
         u = np.sqrt(np.sum(np.square(visit.means), axis=1))
         u += norms * law.mean_errors[visit.steps]
-        u += rounding * (norms * law.mean_norms[visit.steps] + target_norms)
+        u += rounding * (norms * law.means.norms[visit.steps] + target_norms)
         root_v = np.sqrt(visit.variances) + norms * law.deviation_errors[visit.steps]
         bounds = gaussian_norm_bound(u, root_v, law.n_outputs, tail)
         return np.asarray(law.step_size * norms * bounds * (1 + rounding))
@@ -86,7 +87,7 @@ class MinibatchSensitivities:
                 Y,
                 means,
                 law.residual_covariances(int(t), X),
-                law.mean_errors[steps] + self.rounding * law.mean_norms[steps],
+                law.mean_errors[steps] + self.rounding * law.means.norms[steps],
                 law.deviation_errors[steps],
                 slack / n_visits,
                 self.rounding,
