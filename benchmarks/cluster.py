@@ -17,7 +17,7 @@ from benchmarks.data import Array, Size
 from benchmarks.machine import own_peak
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
-from pilu.data.tables import Columns
+from pilu.data.table import Columns
 from pilu.deletion.desk import Desk
 
 COLUMNS = Columns(("y",), "row_id")
@@ -103,4 +103,4 @@ def _smaller(size: Size) -> tuple[Array, Array]:
 
 def _load() -> None:
     """Libraries, so that no timing pays for it."""
-    import pilu.data.table_passes  # noqa: F401
+    import pilu.data.table_rows  # noqa: F401

@@ -16,7 +16,7 @@ from benchmarks import references
 from benchmarks.data import Array, Size, make_data, with_intercept
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
-from pilu.data.tables import Columns
+from pilu.data.table import Columns
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk
 

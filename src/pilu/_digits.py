@@ -36,18 +36,6 @@ def up_to_grid(value: float, per_octave: int) -> float:
     return power if power >= value else math.pow(2.0, (step + 1) / per_octave)
 
 
-def two_digits_up(error: float) -> float:
-    """An error bound with two digits, not below the error.
-
-    >>> two_digits_up(1.2345e-14)
-    1.3e-14
-    """
-    if error == 0.0 or math.isinf(error):
-        return error
-    unit = 10.0 ** (math.floor(math.log10(error)) - 1)
-    return float(f"{math.ceil(error / unit * (1 + 1e-12)) * unit:.1e}")
-
-
 def decade_up(error: float) -> float:
     """The least power of ten that is not below an error, and at least 1e-9.
 

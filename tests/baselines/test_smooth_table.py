@@ -95,9 +95,9 @@ def test_one_methods_auxiliary_runs_are_not_anothers(cancer):
         def fit(self, task):
             assert "law" not in task.__dict__
             laws.append(task.law)
-            assert "_simulated" not in task.law.__dict__
+            assert "simulated" not in task.law.__dict__
             learned = UniformLangevin().fit(task)
-            assert "_simulated" in task.law.__dict__
+            assert "simulated" in task.law.__dict__
             return learned
 
     class Second(Witness):

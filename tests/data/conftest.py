@@ -6,7 +6,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from pilu.data.tables import Columns
+from pilu.data.table import Columns
 
 COLUMNS = Columns(("y",), "row_id", "person")
 N, P = 60, 4

@@ -8,7 +8,8 @@ import pytest
 from data.conftest import COLUMNS, N, P
 from pilu.data import arrow_tables
 from pilu.data import table as table_module
-from pilu.data.tables import Columns, open_table
+from pilu.data.table import Columns
+from pilu.data.tables import open_table
 from pilu.exceptions import RowsChanged
 
 

@@ -23,7 +23,7 @@ import pilu.deletion.costs
 import pilu.deletion.log
 import pilu.deletion.rewriting
 from deletion.killing import Bomb
-from pilu.data.tables import Columns
+from pilu.data.table import Columns
 from pilu.deletion.checking import check_store
 from pilu.deletion.desk import Desk
 from pilu.deletion.ledger import Ledger

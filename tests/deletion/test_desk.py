@@ -14,7 +14,7 @@ from deletion.conftest import COLUMNS, N
 from pilu import CertificateMismatch, LangevinRidge, LangevinRidgeClassifier, verify
 from pilu.certify.coarse import CoarseExact
 from pilu.data import table as table_module
-from pilu.data.tables import Columns
+from pilu.data.table import Columns
 from pilu.deletion import merkle
 from pilu.deletion.desk import Desk
 from pilu.deletion.predicting import predict_table

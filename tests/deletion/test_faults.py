@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pilu.cli.app import app
-from pilu.data.tables import Columns
+from pilu.data.table import Columns
 from pilu.deletion import arrays, store
 from pilu.deletion.checking import check_store
 from pilu.deletion.desk import Desk

@@ -12,11 +12,10 @@ from typer.testing import CliRunner
 
 from deletion.conftest import COLUMNS, N
 from pilu.cli.app import app
-from pilu.data import table_writing
 from pilu.data.arrow_tables import CsvTable
-from pilu.data.file_sets import is_among
-from pilu.data.table_passes import TablePass, _learn_part
-from pilu.data.tables import Columns, open_table
+from pilu.data.table import Columns
+from pilu.data.table_rows import TablePass, _learn_part
+from pilu.data.tables import is_among, open_table
 from pilu.data.targets import NumericTargets
 from pilu.deletion.checking import check_receipt, check_store
 from pilu.deletion.costs import price_everybody
@@ -233,14 +232,14 @@ def test_files_of_several_folders_are_rewritten_into_several(store_apart, apart,
 
 def test_files_are_rewritten_together_or_not_at_all(store_apart, apart, tmp_path, monkeypatch):
     before = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
-    write = table_writing._csv
+    write = CsvTable.write_without
 
     def full(table, drop, out):
         write(table, drop, out)
         if table.parent.name == "b":
             raise OSError(28, "No space left on device", str(out))
 
-    monkeypatch.setattr(table_writing, "_csv", full)
+    monkeypatch.setattr(CsvTable, "write_without", staticmethod(full))
     with pytest.raises(OSError, match="No space left"):
         rewrite_without_forgotten(store_apart.read(), apart, tmp_path / "data")
     after = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}

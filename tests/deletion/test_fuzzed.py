@@ -16,7 +16,7 @@ from pilu import LangevinRidge, verify
 from pilu.certify.certificate import Certificate
 from pilu.cli.app import app
 from pilu.cli.files import read_text
-from pilu.data.tables import Columns
+from pilu.data.table import Columns
 from pilu.deletion.checking import check_store
 from pilu.deletion.desk import Desk
 from pilu.deletion.log import check_proof, proof_of_growth, proof_of_place

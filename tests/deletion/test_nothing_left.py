@@ -23,7 +23,7 @@ from pilu.certify.coarse import CoarseExact
 from pilu.data.names import hash_of
 from pilu.data.rows import ArrayRows
 from pilu.data.statistics import Statistics
-from pilu.data.tables import Columns
+from pilu.data.table import Columns
 from pilu.deletion.desk import Desk
 from pilu.deletion.model_records import arrays_of, record_of, restore_model
 

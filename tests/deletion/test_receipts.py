@@ -14,7 +14,7 @@ import pytest
 from deletion.conftest import COLUMNS
 from pilu.accounting.curves import Spent
 from pilu.certify.certificate import Certificate
-from pilu.data.tables import Columns
+from pilu.data.table import Columns
 from pilu.deletion import checking
 from pilu.deletion.checking import check_receipt, check_store
 from pilu.deletion.desk import Desk

@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from deletion.conftest import COLUMNS, N
-from pilu.data.tables import Columns
+from pilu.data.table import Columns
 from pilu.deletion.desk import Desk
 from pilu.deletion.rewriting import rewrite_without_forgotten, still_in_table
 
@@ -101,7 +101,7 @@ def test_lines_before_the_header(csv, tmp_path, before, ending):
 def test_a_table_that_cannot_be_written_without_them_is_left_alone(csv, tmp_path, monkeypatch):
     before = csv.read_bytes()
     monkeypatch.setattr(
-        "pilu.data.table_writing._kept", lambda first, size, drop: np.arange(size) > 2
+        "pilu.data.arrow_tables._kept", lambda first, size, drop: np.arange(size) > 2
     )
     with fitted(csv, tmp_path) as desk:
         desk.unlearn(PERSON)

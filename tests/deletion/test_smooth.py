@@ -14,7 +14,7 @@ from deletion.conftest import N
 from pilu import LangevinHuber, LangevinLogistic
 from pilu.accounting.gdp import mu_from_epsilon
 from pilu.cli.app import app
-from pilu.data.tables import Columns
+from pilu.data.table import Columns
 from pilu.deletion.checking import check_receipt, check_store
 from pilu.deletion.costs import price_everybody
 from pilu.deletion.desk import Desk

@@ -191,7 +191,7 @@ def test_a_batch_left_empty_keeps_its_turn(b, small):
     means, _ = cyclic_laws(
         with_ones(X), Y, 0.3, model.step_size_, b, segments, np.zeros((5, 2)), [*rows, 20]
     )
-    np.testing.assert_allclose(model.fitted_.law.final_mean, means[-1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.fitted_.law.means.final, means[-1], rtol=1e-9, atol=1e-12)
 
 
 def test_certificates_say_so_and_cannot_be_moved_to_another_kind_of_run(small):
@@ -235,7 +235,7 @@ def test_after_forgetting_nothing_of_the_rows_is_held(small):
     model.unlearn(3, **REQUEST)
     law = model.fitted_.law
     assert law is not before
-    assert "_means" not in law.__dict__
+    assert "means" not in law.__dict__
     assert not law.problem.source.digests[3].any()
 
 

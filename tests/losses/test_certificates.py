@@ -19,7 +19,7 @@ from pilu.certify.accountant import Target
 from pilu.certify.certificate import scope_of
 from pilu.data.rows import Request
 from pilu.exceptions import AlreadyForgotten, RowsChanged, RowsNotAttached
-from pilu.losses.sensitivities import SmoothSensitivities
+from pilu.losses.law import SmoothSensitivities
 
 ALPHA, STEPS, NOISE, K = 0.5, 30, 0.1, 6
 OPTIONS = {"alpha": ALPHA, "n_steps": STEPS, "noise": NOISE}
@@ -333,7 +333,7 @@ def test_pickles_hold_neither_rows_nor_auxiliary_means(b, copied):
     if copied:
         model = copy.deepcopy(model)
     expected = model.quote(**REQUEST)
-    means = model.fitted_.law._simulated.means
+    means = model.fitted_.law.simulated.means
     blob = pickle.dumps(model)
     for held in (X[3], means[3], means[:, 0], means, expected.noise):
         assert blob_of(held) not in blob
@@ -355,11 +355,11 @@ def test_forgetting_drops_the_means_and_takes_other_runs():
     forget(model, 3)
     after = model.fitted_.law
     assert after is not before
-    assert "_simulated" not in after.__dict__
+    assert "simulated" not in after.__dict__
     assert not after.problem.source.digests[3].any()
     rows = np.arange(4, 8)
     assert (after.mean_statistics(rows, STEPS) != before.mean_statistics(rows, STEPS))[:, 1:].all()
-    assert not after._simulated.means[3].any()
+    assert not after.simulated.means[3].any()
 
 
 @pytest.mark.parametrize("seed", [None, 3])

@@ -10,11 +10,11 @@ import pytest
 from conftest import with_ones
 from losses.plain import CASES, FORMS, problem_for
 from pilu.data.rows import RowSource
-from pilu.losses import Huber, Logistic, Loss, Softmax, Squared, objective
-from pilu.losses.iterates import AuxiliaryRuns
+from pilu.losses import Huber, Logistic, Loss, Softmax, Squared
+from pilu.losses import problem as problem_module
 from pilu.losses.loss import _Residual
 from pilu.losses.probe import probe
-from pilu.losses.problem import SmoothProblem
+from pilu.losses.problem import AuxiliaryRuns, SmoothProblem
 
 ALPHA = 0.7
 RUNS = AuxiliaryRuns(4, (1,), private=False)
@@ -58,7 +58,7 @@ def test_gradients_of_one_run_and_of_many(name, fit_intercept, b, rng):
 def test_forgotten_rows_do_not_matter_whatever_they_hold(gone, b, block, rng, monkeypatch):
     """Few gaps are read run by run and many are copied together; small blocks split both."""
     if block is not None:
-        monkeypatch.setattr(objective, "_BLOCK_BYTES", block)
+        monkeypatch.setattr(problem_module, "_BLOCK_BYTES", block)
     X, Y = rng.normal(size=(300, 4)), rng.choice([-1.0, 1.0], size=(300, 1))
     gone, seen = list(gone), []
     smooth = smooth_problem(X, Y, Logistic(), b)

@@ -7,7 +7,7 @@ from conftest import with_ones
 from losses.plain import chains, gradients_along, model_for, problem_for, squared_gradient
 from pilu import LangevinRidge
 from pilu.data.rows import Request
-from pilu.losses.sensitivities import SmoothSensitivities
+from pilu.losses.law import SmoothSensitivities
 from pilu.minibatch.sensitivities import MinibatchSensitivities
 from pilu.ridge.sensitivities import RidgeSensitivities
 

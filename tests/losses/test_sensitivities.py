@@ -20,7 +20,7 @@ from losses.plain import (
 )
 from pilu import LangevinLogistic
 from pilu.data.rows import Request
-from pilu.losses.sensitivities import SmoothSensitivities
+from pilu.losses.law import SmoothSensitivities
 
 N_ROWS, STEPS, ALPHA, NOISE, SLACK, RUNS = 24, 60, 0.5, 0.08, 0.2, 100
 BOTH_WAYS = pytest.mark.parametrize("b", [None, 5], ids=["full batch", "mini-batches"])

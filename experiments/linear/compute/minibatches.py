@@ -16,7 +16,7 @@ from pilu import LangevinRidge
 from pilu.baselines.objective import descended
 from pilu.certify.exact import Exact
 from pilu.certify.issue import resolve_accountant, set_target
-from pilu.minibatch.iterates import mean_after
+from pilu.minibatch.flows import mean_after
 from pilu.minibatch.law import MinibatchLaw
 
 MOST_CYCLES = 1000

@@ -27,7 +27,7 @@ from pilu.data.statistics import Statistics
 from pilu.estimators.base import LangevinEstimator
 from pilu.estimators.requests import live_rows
 from pilu.exceptions import WrongInput
-from pilu.losses.objective import SmoothObjective
+from pilu.losses.problem import SmoothProblem
 from pilu.ridge.spectral import Spectrum, decay, drift, spread
 
 Array = NDArray[np.float64]
@@ -265,6 +265,6 @@ class SmoothRuns(_TwoRuns):
         return np.asarray(theta.reshape(p, n_runs, C).transpose(1, 0, 2).reshape(n_runs, p * C))
 
 
-def _objective(problem: Problem) -> SmoothObjective:
+def _objective(problem: Problem) -> SmoothProblem:
     # A law that is not Gaussian is that of a smooth loss, whose steps can be taken side by side.
-    return cast(SmoothObjective, problem)
+    return cast(SmoothProblem, problem)

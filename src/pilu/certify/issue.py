@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import check_probability, check_real, check_steps, complaint
-from pilu._digits import two_digits_up
 from pilu.accounting.curves import Spent
 from pilu.certify.accountant import VISIBLE_ULPS, Accountant, Calibration, Target
 from pilu.certify.certificate import (
@@ -130,7 +129,7 @@ def certify_langevin(
         mu=c.mu,
         numerical_error={
             **c.numerical_error,
-            "statistics_relative": two_digits_up(statistics_error),
+            "statistics_relative": _two_digits_up(statistics_error),
         },
         scope=scope_of(
             "langevin",
@@ -168,7 +167,7 @@ def certify_redraw(
         total_delta=0.0,
         conditional_on=(),
         mu=0.0,
-        numerical_error={"statistics_relative": two_digits_up(chain.problem.statistics_error)},
+        numerical_error={"statistics_relative": _two_digits_up(chain.problem.statistics_error)},
         scope=scope_of("redraw", private=chain.private),
         checks={},
         utility=utility,
@@ -265,3 +264,15 @@ def _out_of_reach(epsilon: float, delta: float, reason: str) -> BeyondPrecision:
         f"{reason} Choose an epsilon between {e0:g} and {e1:g} and a delta between {d0:g} and "
         f"{d1:g}. Nothing was changed."
     )
+
+
+def _two_digits_up(error: float) -> float:
+    """An error bound with two digits, not below the error.
+
+    >>> _two_digits_up(1.2345e-14)
+    1.3e-14
+    """
+    if error == 0.0 or math.isinf(error):
+        return error
+    unit = 10.0 ** (math.floor(math.log10(error)) - 1)
+    return float(f"{math.ceil(error / unit * (1 + 1e-12)) * unit:.1e}")

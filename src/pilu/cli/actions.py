@@ -93,7 +93,7 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Learn from a table, batch by batch, into a new store."""
-    from pilu.data.tables import Columns
+    from pilu.data.table import Columns
     from pilu.deletion.desk import Desk
 
     refuse_if(

@@ -71,7 +71,7 @@ def check_output(
     name: str, path: Path, store: Path, *, inputs: tuple[Path, ...] = (), is_folder: bool = False
 ) -> None:
     """Refuse to write into the store, over an input, or into a folder that does not exist."""
-    from pilu.data.file_sets import is_among
+    from pilu.data.tables import is_among
 
     whole = path.resolve()
     problems = {

@@ -233,7 +233,7 @@ def table(
     as_json: Json = False,
 ) -> None:
     """Find rows of forgotten people that are still in your table, and remove them."""
-    from pilu.data.file_sets import is_pattern
+    from pilu.data.tables import is_pattern
     from pilu.deletion.rewriting import rewrite_without_forgotten, still_in_table
 
     with opened(store) as desk:

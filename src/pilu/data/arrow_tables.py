@@ -6,7 +6,6 @@ Not by `pyarrow.dataset`: its `take` reads the whole file for one row, and its s
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from pilu._extras import need
 from pilu.data.table import (
     EVERYTHING,
     Columns,
+    NameList,
     Part,
     Scan,
     Table,
@@ -30,11 +30,8 @@ from pilu.data.table import (
 from pilu.data.values import as_floats
 from pilu.exceptions import RowsChanged, WrongInput
 
-__all__ = ["CsvTable", "ParquetTable", "text_of_csv"]
-
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
-NameList = list[Any]
 
 _WHOLE_GROUP_BYTES = 256 * 2**20
 _PART_BYTES = 64 * 2**20  # of a table, for one task of a cluster
@@ -72,26 +69,14 @@ class _ArrowTable(Table):
 
     def take(self, places: Positions) -> TableBatch:
         """The rows at sorted places."""
-        arrow, parts, n_taken = _arrow(), [], 0
+        arrow, parts = _arrow(), []
         for first, record in self._around(places):
             here = places[(places >= first) & (places < first + record.num_rows)]
-            if not len(here):
-                continue
-            taken = record.take(arrow.array(here - first))
-            is_table = isinstance(taken, arrow.Table)
-            parts.append(taken if is_table else arrow.Table.from_batches([taken]))
-            n_taken += len(here)
-        if n_taken != len(places):
+            if len(here):
+                parts.append(record.take(arrow.array(here - first)))
+        if sum(part.num_rows for part in parts) != len(places):
             raise WrongInput(f"{self.path} has fewer rows than it had: it was changed.")
-        return self._batch(arrow.concat_tables(parts).combine_chunks(), places, EVERYTHING)
-
-    def parts(self) -> list[Part]:
-        """The file."""
-        return [self._part(None, self.n_rows)]
-
-    def _part(self, groups: tuple[int, ...] | None, n_rows: int) -> Part:
-        # Features are named, so that another file under this path must have the same.
-        return Part(self.path, replace(self.columns, features=self.features), groups, n_rows)
+        return self._batch(arrow.Table.from_batches(parts).combine_chunks(), places, EVERYTHING)
 
     def _columns_for(self, scan: Scan) -> list[str]:
         return [
@@ -215,14 +200,14 @@ class ParquetTable(_ArrowTable):
             groups.append(group)
             n_rows, size = n_rows + rows, size + group_bytes
             if size >= _PART_BYTES or group == len(self._groups) - 1:
-                parts.append(self._part(tuple(groups), n_rows))
+                parts.append(self.part(tuple(groups), n_rows))
                 groups, n_rows, size = [], 0, 0
         return parts
 
     def _records(self, names: Sequence[str], scan: Scan = EVERYTHING) -> Iterator[Any]:
         with self._opened() as file:
             yield from file.iter_batches(
-                batch_size=scan.batch_rows(len(names)),
+                batch_size=rows_in_a_batch(len(names), scan.most_bytes),
                 columns=list(names),
                 row_groups=scan.groups and [*scan.groups],
             )
@@ -236,13 +221,29 @@ class ParquetTable(_ArrowTable):
                 if not np.any((places >= first) & (places < start)):
                     continue
                 if size <= _WHOLE_GROUP_BYTES:  # all columns at once, by several threads
-                    yield first, file.read_row_group(group, columns=names)
-                    continue
-                for record in file.iter_batches(
-                    row_groups=[group], columns=names, batch_size=rows_in_a_batch(len(names))
-                ):
+                    records = file.read_row_group(group, columns=names).to_batches()
+                else:
+                    some = rows_in_a_batch(len(names))
+                    records = file.iter_batches(row_groups=[group], columns=names, batch_size=some)
+                for record in records:
                     yield first, record
                     first += record.num_rows
+
+    @staticmethod
+    def write_without(table: Path, drop: Positions, out: Path) -> None:
+        """Copy the file without some rows, by row groups."""
+        arrow, parquet, first = _arrow(), _arrow("pyarrow.parquet"), 0
+        with parquet.ParquetFile(table) as file:
+            codecs = _codecs(file.metadata)
+            with parquet.ParquetWriter(out, file.schema_arrow, compression=codecs) as new:
+                for group in range(file.metadata.num_row_groups):
+                    for batch in file.iter_batches(row_groups=[group]):
+                        keep = _kept(first, batch.num_rows, drop)
+                        first += batch.num_rows
+                        left = batch.filter(arrow.array(keep))
+                        # A dictionary would keep the names of the rows that are dropped.
+                        columns = [_encoded_anew(column, arrow) for column in left.columns]
+                        new.write_batch(arrow.record_batch(columns, schema=file.schema_arrow))
 
 
 class CsvTable(_ArrowTable):
@@ -269,8 +270,18 @@ class CsvTable(_ArrowTable):
                 f"{first_line(error)}. Mend the row, or leave the column out by --ignore."
             ) from None
 
+    @staticmethod
+    def write_without(table: Path, drop: Positions, out: Path) -> None:
+        """Copy the file without some rows, with all columns as text."""
+        arrow, csv, first = _arrow(), _arrow("pyarrow.csv"), 0
+        with _text_of_csv(table) as batches, csv.CSVWriter(out, batches.schema) as new:
+            for batch in batches:
+                keep = _kept(first, batch.num_rows, drop)
+                first += batch.num_rows
+                new.write_batch(batch.filter(arrow.array(keep)))
 
-def text_of_csv(path: Path) -> Any:
+
+def _text_of_csv(path: Path) -> Any:
     """A reader of a CSV's batches with every column as text, rows as `CsvTable` counts them."""
     with _csv_reader(path) as reader:
         names = reader.schema.names
@@ -303,3 +314,23 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _codecs(metadata: Any) -> Any:
+    if not metadata.num_row_groups:
+        return "snappy"
+    group = metadata.row_group(0)
+    return {
+        column.path_in_schema: column.compression.lower().replace("uncompressed", "none")
+        for column in map(group.column, range(group.num_columns))
+    }
+
+
+def _encoded_anew(column: Any, arrow: Any) -> Any:
+    if not arrow.types.is_dictionary(column.type):
+        return column
+    return column.dictionary_decode().dictionary_encode().cast(column.type)
+
+
+def _kept(first: int, size: int, drop: Positions) -> NDArray[np.bool_]:
+    return np.isin(np.arange(first, first + size), drop, invert=True)

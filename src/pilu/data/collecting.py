@@ -15,8 +15,6 @@ from pilu._checks import LARGEST_NUMBER, check_scale
 from pilu.data.names import Names
 from pilu.data.rows import digests_of
 
-__all__ = ["Collector"]
-
 Array = NDArray[np.float64]
 Hashes = NDArray[np.uint8]
 
@@ -50,11 +48,6 @@ class Collector:
         self.target_sums = np.zeros(n_outputs)
         self.n_noted = 0
         self._lock = threading.Lock()
-
-    @property
-    def n_outputs(self) -> int:
-        """Columns of targets, d."""
-        return len(self.target_sums)
 
     @property
     def is_complete(self) -> bool:

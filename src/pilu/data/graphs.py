@@ -12,18 +12,6 @@ from pilu._checks import first_line
 from pilu._extras import need
 from pilu.exceptions import ClusterLost, WrongInput
 
-__all__ = [
-    "check_collection",
-    "computed",
-    "connected",
-    "delayed",
-    "is_dask",
-    "meta_of",
-    "side_by_side",
-    "summed",
-    "width_of",
-]
-
 _SPLIT_EVERY = 4  # so many sums are added up by one task
 
 

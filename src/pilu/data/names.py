@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Names", "hash_of", "hashes_of"]
-
 Hashes = NDArray[np.uint8]
 Positions = NDArray[np.intp]
 

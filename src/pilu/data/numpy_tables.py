@@ -2,7 +2,6 @@
 
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,17 @@ from pilu._checks import first_line
 from pilu.data.table import (
     EVERYTHING,
     Columns,
-    Part,
     Scan,
     Table,
     TableBatch,
     as_names,
     check_columns,
     features_among,
+    rows_in_a_batch,
 )
 from pilu.data.values import as_floats
 from pilu.exceptions import WrongInput
 
-__all__ = ["ArchiveTable", "MatrixTable"]
-
-NameList = list[Any]
 Positions = NDArray[np.intp]
 
 
@@ -43,7 +39,7 @@ class _ArrayTable(Table):
         features: tuple[str, ...],
         chosen: list[int] | slice,
     ) -> None:
-        self.path, self._columns, self.features = path, columns, features
+        self.path, self.columns, self.features = path, columns, features
         self._X, self._chosen = X, chosen
         if X.ndim != 2 or X.dtype.kind not in "iufb":
             raise WrongInput(
@@ -67,7 +63,7 @@ class _ArrayTable(Table):
 
     def promises(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
         """All rows in order; an array has no row groups."""
-        size = scan.batch_rows(len(self.features))
+        size = rows_in_a_batch(len(self.features), scan.most_bytes)
         for first in range(0, self.n_rows, size):
             places = np.arange(first, min(first + size, self.n_rows))
             yield partial(self._batch, places, scan)
@@ -77,11 +73,6 @@ class _ArrayTable(Table):
         if len(places) and places[-1] >= self.n_rows:
             raise WrongInput(f"{self.path} has fewer rows than it had: it was changed.")
         return self._batch(places, EVERYTHING)
-
-    def parts(self) -> list[Part]:
-        """The file."""
-        columns = replace(self._columns, features=self.features)  # a worker must find the same
-        return [Part(self.path, columns, None, self.n_rows)]
 
     def _batch(self, places: Positions, scan: Scan) -> TableBatch:
         X, y = np.empty((len(places), 0)), np.empty((len(places), 0))
@@ -130,6 +121,20 @@ class ArchiveTable(_ArrayTable):
         """All arrays."""
         return int(self._X.nbytes + self._y.nbytes)
 
+    @staticmethod
+    def write_without(table: Path, drop: Positions, out: Path) -> None:
+        """Copy the arrays without some rows; an array of another length is not about rows."""
+        with np.load(table, allow_pickle=False) as archive:
+            arrays: dict[str, Any] = dict(archive)
+        n = len(arrays["X"])
+        kept = {
+            name: np.delete(array, drop, axis=0) if array.ndim and len(array) == n else array
+            for name, array in arrays.items()
+        }
+        with zipfile.ZipFile(table) as file:
+            packed = any(i.compress_type != zipfile.ZIP_STORED for i in file.infolist())
+        (np.savez_compressed if packed else np.savez)(out, **kept)
+
 
 class MatrixTable(_ArrayTable):
     """An .npy: a matrix whose columns are called by their numbers."""
@@ -145,6 +150,12 @@ class MatrixTable(_ArrayTable):
         others = {name: matrix[:, names.index(name)] for name in columns.special}
         chosen = [names.index(name) for name in features]
         super().__init__(path, columns, matrix, others, features, chosen)
+
+    @staticmethod
+    def write_without(table: Path, drop: Positions, out: Path) -> None:
+        """Copy the matrix without some rows."""
+        matrix = np.load(table, mmap_mode="r", allow_pickle=False)
+        np.save(out, np.delete(matrix, drop, axis=0), allow_pickle=False)
 
 
 def _load(path: Path) -> Any:

@@ -38,8 +38,6 @@ from pilu.data.values import (
 )
 from pilu.exceptions import RowsChanged, WrongInput
 
-__all__ = ["LearnedPartitions", "PartitionedRows", "Partitions", "Reading", "is_dask", "taken"]
-
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
 
@@ -86,22 +84,13 @@ class Reading:
         return X, Y
 
 
-@dataclass(frozen=True, eq=False)
 class Partitions:
-    """X and y, partition by partition, not computed yet."""
+    """X and y, partition by partition, not computed yet.
 
-    blocks: tuple[Any, ...]  # delayed: X, y and what is beside them, read together
-    like: Any  # X without rows
-    n_features: int
-    target_columns: tuple[Any, ...] | None  # names, of dataframes
-    n_outputs: int
-    y_is_vector: bool
-    n_rows: int | None  # None if it is not known without reading
-    beside: tuple[str, ...]
+    They are collections with the same rows in the same partitions, as is what is beside them.
+    """
 
-    @classmethod
-    def of(cls, X: Any, y: Any, **beside: Any) -> "Partitions":
-        """Collections with the same rows in the same partitions."""
+    def __init__(self, X: Any, y: Any, **beside: Any) -> None:
         if not (is_dask(X) and is_dask(y)):
             raise WrongInput(
                 "X and y must both be dask collections, got one of them. dask.array.from_array and "
@@ -120,19 +109,19 @@ class Partitions:
                     f"{name} must have one dimension, got {collection.ndim}. Take a column, as in "
                     "frame['who']."
                 )
-        n_features, n_outputs = width_of("X", X), 1 if y.ndim == 1 else width_of("y", y)
-        like = meta_of(X) if hasattr(type(X), "columns") else np.empty((0, n_features))
-        n_rows = None
+        self.n_features, self.y_is_vector = width_of("X", X), y.ndim == 1
+        self.n_outputs = 1 if self.y_is_vector else width_of("y", y)
+        is_frame = hasattr(type(X), "columns")
+        # X without rows
+        self.like: Any = meta_of(X) if is_frame else np.empty((0, self.n_features))
+        self.columns = tuple(X.columns) if is_frame else None
+        named = not self.y_is_vector and hasattr(type(y), "columns")
+        self.target_columns = tuple(y.columns) if named else None
+        self.n_rows: int | None = None  # not known without reading
         if hasattr(type(X), "chunks") and not np.isnan(sum(X.chunks[0])):
-            n_rows = int(sum(X.chunks[0]))
-        names = tuple(y.columns) if y.ndim == 2 and hasattr(type(y), "columns") else None
-        blocks = tuple(side_by_side(given))
-        return cls(blocks, like, n_features, names, n_outputs, y.ndim == 1, n_rows, tuple(beside))
-
-    @property
-    def columns(self) -> tuple[Any, ...] | None:
-        """Names, of dataframes."""
-        return tuple(self.like.columns) if hasattr(self.like, "columns") else None
+            self.n_rows = int(sum(X.chunks[0]))
+        self.beside = tuple(beside)
+        self.blocks = side_by_side(given)  # delayed: X, y and what is beside them, read together
 
     def reading(self, targets: NumericTargets | ClassTargets) -> Reading:
         """How these partitions become numbers."""
@@ -164,7 +153,7 @@ class Partitions:
 
     def classes(self) -> NDArray[Any]:
         """All labels, sorted."""
-        return all_classes(computed(*(delayed(_labels)(part) for part in self.blocks)))
+        return all_classes(computed(*(delayed(distinct_labels)(part[1]) for part in self.blocks)))
 
 
 class PartitionedRows(Rows):
@@ -258,10 +247,6 @@ def _pieces(X: NDArray[Any], Y: Array) -> Iterator[tuple[slice, Array, Array]]:
 def _rows_of(part: Any) -> tuple[int, Any]:
     check_same_rows(part[0], [("y", part[1])])
     return len(part[0]), index_of(part[0])
-
-
-def _labels(part: Any) -> Any:
-    return distinct_labels(part[1])
 
 
 def _joined(indexes: list[Any]) -> Any:

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from pilu.exceptions import RowsChanged, RowsNotAttached, WrongInput
 
-__all__ = ["ArrayRows", "Request", "RowSource", "Rows", "compare_digests", "digests_of"]
-
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
 Digests = NDArray[np.uint8]
@@ -39,10 +37,6 @@ class Rows(Protocol):
     def read(self, positions: Positions) -> tuple[Array, Array]:
         """Features and targets of some rows, in this order, as float64."""
         ...
-
-    def targets(self, positions: Positions) -> Array:
-        """Their targets alone."""
-        return self.read(positions)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +69,6 @@ class ArrayRows(Rows):
             np.asarray(self.X[where], dtype=np.float64),
             np.asarray(self.Y[where], dtype=np.float64),
         )
-
-    def targets(self, positions: Positions) -> Array:
-        """Targets, without a look at the features."""
-        places = positions if self.places is None else self.places[positions]
-        return np.asarray(self.Y[places], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,10 +135,6 @@ class RowSource:
         """The same with positions; blocks stay bounded if each row takes `width` numbers more."""
         for positions in self._runs(_BLOCK_BYTES, max(self.n_columns, width)):
             yield positions, *self.take(positions)
-
-    def targets(self) -> Array:
-        """Targets of all live rows, not checked against their digests."""
-        return self._attached.targets(np.flatnonzero(self.live))
 
     def take(self, positions: Positions) -> tuple[Array, Array]:
         """The given live rows, checked against their digests."""

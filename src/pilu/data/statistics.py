@@ -5,13 +5,12 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
-
-__all__ = ["ReadShare", "Statistics", "sum_error"]
 
 Array = NDArray[np.float64]
 
@@ -51,16 +50,18 @@ class Statistics:
         blas = ThreadpoolController().select(user_api="blas")
         threads = max((library["num_threads"] for library in blas.info()), default=1)
         shares = min(threads, _MOST_THREADS)
+        stopped = threading.Event()  # all threads at their next block
+
+        def sums(share: int) -> tuple[Array, Array, float, int]:
+            blocks = itertools.takewhile(lambda _: not stopped.is_set(), read(share, shares))
+            with _setting_on_error(stopped):
+                return _sums(blocks, p, d, fit_intercept)
+
         with (
             blas.limit(limits=threads // shares),
             ThreadPoolExecutor(shares) as pool,
-            _StopOnError() as stop,
+            _setting_on_error(stopped),  # Ctrl-C reaches this thread
         ):
-
-            def sums(share: int) -> tuple[Array, Array, float, int]:
-                with stop:
-                    return _sums(stop.unless_stopped(read(share, shares)), p, d, fit_intercept)
-
             parts = list(pool.map(sums, range(shares)))
         gram, cross, energy, _ = parts.pop()
         for other in parts:
@@ -103,21 +104,13 @@ class Statistics:
         return (self.error + _ROUNDING) * shrink
 
 
-class _StopOnError:
-    """Stops all threads at their next block after an error in one of them, or Ctrl-C."""
-
-    def __init__(self) -> None:
-        self._stopped = threading.Event()
-
-    def __enter__(self) -> "_StopOnError":
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
-            self._stopped.set()
-
-    def unless_stopped(self, blocks: Iterable[_Block]) -> Iterator[_Block]:
-        return itertools.takewhile(lambda _: not self._stopped.is_set(), blocks)
+@contextmanager
+def _setting_on_error(event: threading.Event) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        event.set()
+        raise
 
 
 def _sums(

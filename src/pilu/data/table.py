@@ -1,7 +1,7 @@
 """A user's table: what is read of it, and the checks that all formats share."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -9,20 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.exceptions import WrongInput
-
-__all__ = [
-    "BATCH_BYTES",
-    "EVERYTHING",
-    "Columns",
-    "Part",
-    "Scan",
-    "Table",
-    "TableBatch",
-    "as_names",
-    "check_columns",
-    "features_among",
-    "rows_in_a_batch",
-]
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -49,10 +35,6 @@ class Scan(NamedTuple):
     names: bool = True
     most_bytes: int | None = None  # of a batch's numbers; None for BATCH_BYTES
     groups: tuple[int, ...] | None = None  # the row groups of Parquet; None for all
-
-    def batch_rows(self, n_columns: int) -> int:
-        """Rows of so many columns in a batch."""
-        return rows_in_a_batch(n_columns, self.most_bytes)
 
 
 EVERYTHING = Scan()
@@ -93,6 +75,7 @@ class Table(Protocol):
     """A table, read in batches or by the places of rows."""
 
     path: Path
+    columns: Columns
     features: tuple[str, ...]
 
     @property
@@ -112,9 +95,13 @@ class Table(Protocol):
         """The rows at sorted places."""
         ...
 
+    def part(self, groups: tuple[int, ...] | None, n_rows: int) -> Part:
+        """Some rows of the file, for a reader who must find the same features there."""
+        return Part(self.path, replace(self.columns, features=self.features), groups, n_rows)
+
     def parts(self) -> list[Part]:
         """Pieces of the table that can be read independently, in order."""
-        ...
+        return [self.part(None, self.n_rows)]
 
     @property
     def held_bytes(self) -> int:

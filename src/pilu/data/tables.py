@@ -1,37 +1,28 @@
-"""A user's table by its ending (Parquet, CSV, .npy, .npz), and its targets as numbers.
+"""Tables by their paths: one file by its ending, or all files that match a pattern as one table.
 
-Rows are numbered as they are in the file. Nothing is kept: what was read goes to the caller.
+Rows are numbered as they are in the file, and through the files in the order of their names.
+Nothing is kept: what was read goes to the caller.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import glob
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu._checks import complaint
 from pilu.data.arrow_tables import CsvTable, ParquetTable
-from pilu.data.file_sets import FileSet, is_pattern
 from pilu.data.numpy_tables import ArchiveTable, MatrixTable
-from pilu.data.table import Columns, Part, Scan, Table, TableBatch
-from pilu.data.targets import ClassTargets, NumericTargets
+from pilu.data.table import EVERYTHING, Columns, NameList, Part, Scan, Table, TableBatch
 from pilu.exceptions import WrongInput
 
-__all__ = [
-    "Columns",
-    "Table",
-    "encoded_targets",
-    "feature_batches",
-    "open_part",
-    "open_table",
-    "sorted_classes",
-]
-
 Array = NDArray[np.float64]
+Positions = NDArray[np.intp]
 
-_MOST_CLASSES = 1000
-_FORMATS: dict[str, Callable[[Path, Columns], Table]] = {
+_FORMATS: dict[str, type[ParquetTable | CsvTable | ArchiveTable | MatrixTable]] = {
     ".parquet": ParquetTable,
     ".csv": CsvTable,
     ".npz": ArchiveTable,
@@ -45,12 +36,10 @@ def open_table(path: str | Path, columns: Columns) -> Table:
     A pattern (`data/*.parquet`) means all files that match it, as one table.
     """
     path = Path(path)
-    if is_pattern(path):
-        return FileSet(path, lambda file: _open_file(file, columns))
-    return _open_file(path, columns)
+    return FileSet(path, columns) if is_pattern(path) else open_file(path, columns)
 
 
-def _open_file(path: Path, columns: Columns) -> Table:
+def open_file(path: Path, columns: Columns) -> Table:
     """The table in one file; brackets and stars are letters of its name."""
     if not path.is_file():
         raise WrongInput(f"table must be a file, got {path}. Check the path.")
@@ -59,67 +48,120 @@ def _open_file(path: Path, columns: Columns) -> Table:
     return _FORMATS[path.suffix.lower()](path, columns)
 
 
-def open_part(part: Part) -> tuple[Table, Iterator[TableBatch]]:
-    """The table that a part is of, and the batches of the part, numbered from 0."""
-    table = _open_file(part.path, part.columns)
-    return table, table.batches(Scan(groups=part.groups))
-
-
 def feature_batches(path: str | Path, features: Sequence[str]) -> Iterator[Array]:
     """Some columns of a table, in batches, as numbers."""
     for batch in open_table(path, Columns((), features=tuple(features))).batches():
         yield batch.X
 
 
-def encoded_targets(path: Path, y: NDArray[Any], targets: NumericTargets | ClassTargets) -> Array:
-    """Targets as they are in a table, as numbers, n x d."""
-    if isinstance(targets, NumericTargets) and y.dtype.kind not in "iufb":
-        raise WrongInput(
-            f"{path}: the target must be numeric, got {y[:1].tolist()[0]!r}. For classes pass "
-            "--classify or --loss logistic."
+def write_without(path: Path, drop: Positions, out: Path) -> None:
+    """Copy a table's file, in its format, without the rows at the places to drop."""
+    _FORMATS[path.suffix.lower()].write_without(path, drop, out)
+
+
+def is_pattern(path: Path) -> bool:
+    """Whether a path means several files; an existing file of that name means itself."""
+    return glob.has_magic(str(path)) and not path.exists()
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that match a pattern, by name; a path that is no pattern is itself the file."""
+    if not is_pattern(path):
+        return [path]
+    files = sorted(Path(name) for name in glob.glob(str(path)))
+    if not files:
+        raise WrongInput(f"table must be one or more files, got {path}, which matches none.")
+    return files
+
+
+def root_of(path: Path) -> Path:
+    """The innermost folder that holds all files of a pattern, whatever they are."""
+    fixed = itertools.takewhile(lambda part: not glob.has_magic(part), path.parent.parts)
+    return Path(*fixed)
+
+
+def is_among(path: Path, table: Path) -> bool:
+    """Whether a path is one of a table's files, or would be if it were written."""
+    if not is_pattern(table):
+        return path.resolve() == table.resolve()
+    root = root_of(table)
+    pattern = root.resolve() / table.relative_to(root)
+    whole = path.parent.resolve() / path.name
+    return whole.match(str(pattern)) or path.resolve() in [
+        Path(name).resolve() for name in glob.glob(str(table))
+    ]
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a file, or a file that matches."""
+    return bool(glob.glob(str(path))) if is_pattern(path) else path.is_file()
+
+
+class FileSet(Table):
+    """Tables of one kind, one after the other; a row is read from its own file alone."""
+
+    def __init__(self, path: Path, columns: Columns) -> None:
+        self.path, self.columns = path, columns
+        self._tables: Sequence[Table] = [open_file(file, columns) for file in files_of(path)]
+        self.features = self._tables[0].features
+        for table in self._tables[1:]:
+            if table.features != self.features:
+                raise WrongInput(
+                    f"{table.path} must have the columns of {self._tables[0].path}, in their "
+                    "order, got others."
+                )
+
+    @cached_property
+    def _ends(self) -> Positions:
+        return np.cumsum([table.n_rows for table in self._tables])
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in all files."""
+        return int(self._ends[-1])
+
+    def promises(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
+        """All rows in order."""
+        for table, first in self._with_starts():
+            for promise in table.promises(scan):
+                yield partial(_moved, promise, first)
+
+    def parts(self) -> list[Part]:
+        """The parts of all files."""
+        return [part for table in self._tables for part in table.parts()]
+
+    @property
+    def held_bytes(self) -> int:
+        """What the files keep in memory."""
+        return sum(table.held_bytes for table in self._tables)
+
+    def take(self, places: Positions) -> TableBatch:
+        """The rows at sorted places."""
+        if len(places) and places[-1] >= self.n_rows:
+            raise WrongInput(f"{self.path} has fewer rows than it had: it was changed.")
+        parts = []
+        for (table, first), end in zip(self._with_starts(), self._ends, strict=True):
+            here = places[(places >= first) & (places < end)]
+            if len(here):
+                parts.append(table.take(here - first))
+        return TableBatch(
+            places,
+            np.vstack([part.X for part in parts]),
+            np.concatenate([part.y for part in parts]),
+            _joined([part.ids for part in parts]),
+            _joined([part.subjects for part in parts]),
         )
-    return targets.encode(y, where=f"{path}: the target")
+
+    def _with_starts(self) -> Iterator[tuple[Table, int]]:
+        yield from zip(self._tables, [0, *self._ends[:-1].tolist()], strict=True)
 
 
-def sorted_classes(path: Path, columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
-    """All labels of a table: text or whole numbers, at least two of them."""
-    labels: set[Any] = set()
-    for y in columns:
-        if y.ndim > 1:
-            raise WrongInput(f"{path}: a class must be in one column, got several targets.")
-        if y.dtype.kind in "mM":
-            raise WrongInput(
-                f"{path}: classes must be text or whole numbers, got {y.dtype}. Write dates as "
-                "text."
-            )
-        labels |= set(y.tolist())
-        if "" in labels:
-            raise WrongInput(
-                f"{path}: every row must have a class, got an empty one. Drop such rows, or name "
-                "what is missing."
-            )
-        if len(labels) > _MOST_CLASSES:
-            raise WrongInput(
-                f"{path}: the target must have at most {_MOST_CLASSES} classes, got more. For "
-                "numbers leave out --classify."
-            )
-    texts = [label for label in labels if isinstance(label, str)]
-    others = [label for label in labels if not (isinstance(label, str) or _is_whole(label))]
-    if others or 0 < len(texts) < len(labels):
-        raise WrongInput(
-            f"{path}: classes must be text or whole numbers, all of one kind, got "
-            f"{(others or texts)[0]!r}."
-        )
-    if len(labels) < 2:
-        raise WrongInput(f"{path}: the target must have at least 2 classes, got {labels}.")
-    classes = np.array(sorted(labels))
-    if len(np.unique(classes)) < len(labels):  # as numbers, or as text that ends in NUL
-        raise WrongInput(
-            f"{path}: classes must differ as numbers or text of one kind, got two of "
-            f"{len(labels)} that do not. Write them as text."
-        )
-    return classes
+def _moved(promise: Callable[[], TableBatch], first: int) -> TableBatch:
+    batch = promise()
+    return batch._replace(places=batch.places + first)
 
 
-def _is_whole(label: Any) -> bool:
-    return isinstance(label, int) or (isinstance(label, float) and label.is_integer())
+def _joined(parts: Sequence[NameList | None]) -> NameList | None:
+    if any(part is None for part in parts):
+        return None
+    return [name for part in parts for name in part or ()]

@@ -1,6 +1,8 @@
 """Targets as numbers, n x d: as they are for regression, by membership for classes."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,9 @@ from numpy.typing import NDArray
 from pilu.data.values import labels_of, numbers_of
 from pilu.exceptions import WrongInput
 
-__all__ = ["ClassTargets", "NumericTargets"]
-
 Array = NDArray[np.float64]
+
+_MOST_CLASSES = 1000  # of a table
 
 
 @dataclass(frozen=True)
@@ -107,3 +109,57 @@ class ClassTargets:
     @property
     def _one_column(self) -> bool:
         return self.signed and len(self.classes) == 2
+
+
+def encoded_targets(path: Path, y: NDArray[Any], targets: NumericTargets | ClassTargets) -> Array:
+    """Targets as they are in a table, as numbers, n x d."""
+    if isinstance(targets, NumericTargets) and y.dtype.kind not in "iufb":
+        raise WrongInput(
+            f"{path}: the target must be numeric, got {y[:1].tolist()[0]!r}. For classes pass "
+            "--classify or --loss logistic."
+        )
+    return targets.encode(y, where=f"{path}: the target")
+
+
+def sorted_classes(path: Path, columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    """All labels of a table: text or whole numbers, at least two of them."""
+    labels: set[Any] = set()
+    for y in columns:
+        if y.ndim > 1:
+            raise WrongInput(f"{path}: a class must be in one column, got several targets.")
+        if y.dtype.kind in "mM":
+            raise WrongInput(
+                f"{path}: classes must be text or whole numbers, got {y.dtype}. Write dates as "
+                "text."
+            )
+        labels |= set(y.tolist())
+        if "" in labels:
+            raise WrongInput(
+                f"{path}: every row must have a class, got an empty one. Drop such rows, or name "
+                "what is missing."
+            )
+        if len(labels) > _MOST_CLASSES:
+            raise WrongInput(
+                f"{path}: the target must have at most {_MOST_CLASSES} classes, got more. For "
+                "numbers leave out --classify."
+            )
+    texts = [label for label in labels if isinstance(label, str)]
+    others = [label for label in labels if not (isinstance(label, str) or _is_whole(label))]
+    if others or 0 < len(texts) < len(labels):
+        raise WrongInput(
+            f"{path}: classes must be text or whole numbers, all of one kind, got "
+            f"{(others or texts)[0]!r}."
+        )
+    if len(labels) < 2:
+        raise WrongInput(f"{path}: the target must have at least 2 classes, got {labels}.")
+    classes = np.array(sorted(labels))
+    if len(np.unique(classes)) < len(labels):  # as numbers, or as text that ends in NUL
+        raise WrongInput(
+            f"{path}: classes must differ as numbers or text of one kind, got two of "
+            f"{len(labels)} that do not. Write them as text."
+        )
+    return classes
+
+
+def _is_whole(label: Any) -> bool:
+    return isinstance(label, int) or (isinstance(label, float) and label.is_integer())

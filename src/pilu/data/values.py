@@ -2,28 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu.exceptions import WrongInput
-
-__all__ = [
-    "Labels",
-    "aligned",
-    "all_classes",
-    "as_floats",
-    "check_same_rows",
-    "check_whole_numbers",
-    "distinct_labels",
-    "index_of",
-    "is_missing",
-    "labels_of",
-    "n_rows_of",
-    "numbers_of",
-    "picked",
-]
 
 _NUMBERS = "iufb"  # kinds of numpy; the nullable types of pandas and pyarrow have them too
 _KINDS = {
@@ -38,13 +22,6 @@ _KINDS = {
     "m": "durations",
 }
 _TYPES = ((bool, "b"), (int, "i"), (float, "f"), (str, "U"), (bytes, "S"))  # a bool is an int
-
-
-class Labels(NamedTuple):
-    """The labels that a partition has, and of what kinds they are."""
-
-    values: NDArray[Any]
-    kinds: frozenset[str]
 
 
 def n_rows_of(name: str, part: Any) -> int:
@@ -168,24 +145,20 @@ def labels_of(name: str, y: Any) -> NDArray[Any]:
     return labels
 
 
-def distinct_labels(y: Any) -> Labels:
+def distinct_labels(y: Any) -> NDArray[Any]:
     """Which labels a partition has."""
-    labels = labels_of("y", y)
-    kinds = _kinds_of(labels)
-    if len(kinds) > 1:
-        raise _mixed(kinds)
-    return Labels(np.unique(labels), kinds)
+    return all_classes([labels_of("y", y)])
 
 
-def all_classes(parts: Sequence[Labels]) -> NDArray[Any]:
+def all_classes(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """All labels of all partitions, sorted; mixed types are refused, so that no two become one."""
-    parts = [labels for labels in parts if len(labels.values)]
+    parts = [labels for labels in parts if len(labels)]
     if not parts:
         return np.array([], dtype=object)
-    kinds = frozenset().union(*(labels.kinds for labels in parts))
+    kinds = frozenset[str]().union(*map(_kinds_of, parts))
     if len(kinds) > 1:
         raise _mixed(kinds)
-    together = np.concatenate([labels.values for labels in parts])
+    together = np.concatenate(parts)
     if "whole numbers" in kinds and together.dtype.kind == "f":  # what numpy makes of both
         raise _mixed({"int64", "uint64"})
     return np.unique(together)
@@ -197,7 +170,7 @@ def _may_be_large(kind: Any) -> bool:
 
 def _kinds_of(labels: NDArray[Any]) -> frozenset[str]:
     if labels.dtype.kind != "O":
-        return frozenset([_KINDS.get(labels.dtype.kind, str(labels.dtype))] if len(labels) else [])
+        return frozenset([_KINDS.get(labels.dtype.kind, str(labels.dtype))])
     return frozenset(map(_kind_of, {type(label) for label in labels.tolist()}))
 
 

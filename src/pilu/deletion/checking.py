@@ -20,7 +20,7 @@ from pilu.chains.problem import Law, Run
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import Request
 from pilu.data.statistics import Statistics
-from pilu.data.tables import encoded_targets
+from pilu.data.targets import encoded_targets
 from pilu.deletion.merkle import Head
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.store import Snapshot, Store

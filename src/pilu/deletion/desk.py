@@ -14,7 +14,8 @@ from pilu._digits import down, up
 from pilu.certify.certificate import Certificate, hash_of_parameters
 from pilu.certify.coarse import coarse_accountant
 from pilu.data.names import hash_of
-from pilu.data.tables import Columns, open_table
+from pilu.data.table import Columns
+from pilu.data.tables import open_table
 from pilu.deletion.fitting import fit_table
 from pilu.deletion.log import Log
 from pilu.deletion.receipt import Receipt

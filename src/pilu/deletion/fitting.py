@@ -11,10 +11,9 @@ from pilu._checks import check_choice
 from pilu.chains.problem import Problem
 from pilu.data.names import Names
 from pilu.data.rows import ArrayRows, RowSource
-from pilu.data.table import Scan
-from pilu.data.table_passes import TablePass, batch_bytes_within
-from pilu.data.tables import Columns, Table, encoded_targets, sorted_classes
-from pilu.data.targets import ClassTargets, NumericTargets
+from pilu.data.table import Columns, Scan, Table
+from pilu.data.table_rows import TablePass, batch_bytes_within
+from pilu.data.targets import ClassTargets, NumericTargets, encoded_targets, sorted_classes
 from pilu.deletion.model_records import KINDS, Model
 from pilu.estimators.learning import learn, resolve_step_size
 from pilu.estimators.outputs import LangevinClassifier

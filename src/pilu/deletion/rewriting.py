@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.data.file_sets import files_of, is_pattern, root_of
 from pilu.data.names import hash_of
-from pilu.data.table_writing import write_without
+from pilu.data.tables import files_of, is_pattern, root_of, write_without
 from pilu.deletion.disk import replaced_by, sync_folder
 from pilu.deletion.store import Snapshot
 from pilu.exceptions import WrongInput

@@ -27,8 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.data.names import Names
+from pilu.data.table import Columns, Table
 from pilu.data.table_rows import TableRows
-from pilu.data.tables import Columns, Table, open_table
+from pilu.data.tables import open_table
 from pilu.deletion.arrays import drop_others, generations, read_arrays, write_arrays
 from pilu.deletion.disk import sync_folder, write_new
 from pilu.deletion.ledger import Ledger, check_is_store

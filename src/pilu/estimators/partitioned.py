@@ -12,8 +12,8 @@ from sklearn.utils.validation import validate_data
 
 from pilu._extras import need
 from pilu.certify.issue import Terms
-from pilu.data.graphs import delayed
-from pilu.data.partitions import PartitionedRows, Partitions, Reading, is_dask, taken
+from pilu.data.graphs import delayed, is_dask
+from pilu.data.partitions import PartitionedRows, Partitions, Reading, taken
 from pilu.data.rows import Request, RowSource, compare_digests, digests_of
 from pilu.data.targets import ClassTargets
 from pilu.data.values import index_of

@@ -14,7 +14,8 @@ from pilu._checks import check_choice, check_real, complaint
 from pilu.certify.accountant import Accountant
 from pilu.certify.issue import set_terms
 from pilu.chains.problem import Problem
-from pilu.data.partitions import Partitions, is_dask
+from pilu.data.graphs import is_dask
+from pilu.data.partitions import Partitions
 from pilu.data.rows import RowSource
 from pilu.data.targets import NumericTargets
 from pilu.estimators.base import LangevinEstimator
@@ -145,7 +146,7 @@ class RidgeEstimator(LangevinEstimator):
         named = {"sample_ids": sample_ids, "subjects": subjects}
         lazy = {name: given for name, given in named.items() if is_dask(given)}
         problem, book, counts, self._ids_are_the_index = learned_partitions(
-            self, Partitions.of(X, y, **lazy), self._read_targets, named
+            self, Partitions(X, y, **lazy), self._read_targets, named
         )
         self.fitted_ = learn(self, problem, book, coef_init=coef_init, class_counts=counts)
 
@@ -158,7 +159,7 @@ class RidgeEstimator(LangevinEstimator):
             return super()._attached(X, y)
         # Rows are checked against their digests when they are read.
         ids = self.fitted_.book.ids if self._ids_are_the_index else None
-        return attached_partitions(self, Partitions.of(X, y), ids)
+        return attached_partitions(self, Partitions(X, y), ids)
 
 
 class LangevinRidge(RidgeEstimator, LangevinRegressor):

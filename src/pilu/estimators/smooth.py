@@ -14,9 +14,8 @@ from pilu.data.rows import RowSource
 from pilu.estimators.base import LangevinEstimator
 from pilu.estimators.learning import check_batch_size
 from pilu.estimators.outputs import LangevinClassifier, LangevinRegressor
-from pilu.losses.iterates import AuxiliaryRuns
 from pilu.losses.loss import Huber, Logistic, Loss, Softmax
-from pilu.losses.problem import SmoothProblem
+from pilu.losses.problem import AuxiliaryRuns, SmoothProblem
 
 __all__ = [
     "LangevinHuber",

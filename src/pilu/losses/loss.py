@@ -25,8 +25,6 @@ from scipy.special import expit, log_expit
 from pilu._checks import check_real
 from pilu.exceptions import WrongInput
 
-__all__ = ["Huber", "Logistic", "Loss", "Softmax", "Squared"]
-
 Array = NDArray[np.float64]
 
 
@@ -161,6 +159,10 @@ class _Residual(Loss):
             return super().statistic(scores, targets)
         return np.asarray((scores - targets)[..., 0])
 
+    def largest_gradient(self, low: Array, high: Array, n_scores: int) -> Array:
+        """The larger end of the interval."""
+        return np.maximum(np.abs(low), np.abs(high)) if n_scores == 1 else np.maximum(high, 0.0)
+
 
 @dataclass(frozen=True)
 class Huber(_Residual):
@@ -185,7 +187,7 @@ class Huber(_Residual):
 
     def largest_gradient(self, low: Array, high: Array, n_scores: int) -> Array:
         """The larger end of the interval, capped by the threshold."""
-        size = np.maximum(np.abs(low), np.abs(high)) if n_scores == 1 else np.maximum(high, 0.0)
+        size = super().largest_gradient(low, high, n_scores)
         return np.minimum(size, self.threshold * math.sqrt(n_scores))
 
 
@@ -202,7 +204,3 @@ class Squared(_Residual):
     def gradient(self, scores: Array, targets: Array) -> Array:
         """The residual."""
         return np.asarray(scores - targets)
-
-    def largest_gradient(self, low: Array, high: Array, n_scores: int) -> Array:
-        """The larger end of the interval."""
-        return np.maximum(np.abs(low), np.abs(high)) if n_scores == 1 else np.maximum(high, 0.0)

@@ -12,8 +12,6 @@ from pilu._checks import check_real
 from pilu.exceptions import WrongInput
 from pilu.losses.loss import Huber, Logistic, Loss, Softmax, Squared
 
-__all__ = ["check_loss", "probe"]
-
 Array = NDArray[np.float64]
 
 _OURS = {loss.name: loss for loss in (Huber, Logistic, Softmax, Squared)}

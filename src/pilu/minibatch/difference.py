@@ -15,7 +15,7 @@ sigma^2 of the later noise.
 
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,9 @@ from scipy.linalg import solve_triangular
 from pilu.chains.comparison import ChainDifference, Comparison, Reduced, View
 from pilu.chains.schedule import UNIT
 from pilu.minibatch.flows import covariance_after, flow_of
-from pilu.minibatch.iterates import MinibatchIterates
 
-__all__ = ["compare_minibatches"]
+if TYPE_CHECKING:
+    from pilu.minibatch.law import MinibatchLaw
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -45,9 +45,9 @@ class _Laws(NamedTuple):
     mean_rounding: float
 
 
-def compare_minibatches(law: MinibatchIterates, rows: Rows, X: Array, Y: Array) -> Comparison:
+def compare_minibatches(law: "MinibatchLaw", rows: Rows, X: Array, Y: Array) -> Comparison:
     """The run with `rows` (values X, Y) against the run without them."""
-    leaves_trace = X.any() and law.n_visits(rows) > 0
+    leaves_trace = X.any() and law.problem.n_visits(rows, law.schedule.n_steps) > 0
     views = [View(_Difference(law, rows, X, Y).before)] if leaves_trace else []
     return Comparison(law.schedule, law.n_outputs, iter(views), always_dense=True)
 
@@ -55,7 +55,7 @@ def compare_minibatches(law: MinibatchIterates, rows: Rows, X: Array, Y: Array) 
 class _Difference:
     """Delta and C in all directions, before any number of steps."""
 
-    def __init__(self, law: MinibatchIterates, rows: Rows, X: Array, Y: Array) -> None:
+    def __init__(self, law: "MinibatchLaw", rows: Rows, X: Array, Y: Array) -> None:
         self._law, self._rows, self._X, self._Y = law, rows, X, Y
         self._retained = law.problem.without(rows, X, Y)
 
@@ -143,7 +143,7 @@ class _Difference:
         size, total = float(np.linalg.norm(self._X)), 0.0
         for t in np.unique(law.problem.batch_of(self._rows)):
             visits = law.problem.visits(int(t), N)
-            terms = size * law.mean_norms[visits] + float(np.linalg.norm(self._Y))
+            terms = size * law.means.norms[visits] + float(np.linalg.norm(self._Y))
             units = 2 * UNIT + law.rounding.error * (N - visits)
             total += float(np.sum(size * law.mean_errors[visits] + units * terms))
         return law.step_size * size * total

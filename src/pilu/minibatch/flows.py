@@ -1,10 +1,13 @@
 """Many steps on mini-batches as one linear map with Gaussian noise, a whole cycle at a time.
 
 Steps k, k+1, ... map theta to F theta + a drift + N(0, sigma^2 S). One cycle costs O(n p^2); any
-number of cycles is then a few products of p x p matrices, by repeated squaring.
+number of cycles is then a few products of p x p matrices, by repeated squaring. Means go forwards
+and single rows go backwards through the batches, without p x p matrices.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +15,14 @@ from numpy.typing import NDArray
 from pilu._progress import progress_bar
 from pilu.chains.batches import Batch
 from pilu.chains.schedule import Schedule
-from pilu.minibatch.objective import RidgeBatches
 
-__all__ = ["Flow", "covariance_after", "flow_of", "propagated"]
+if TYPE_CHECKING:
+    from pilu.minibatch.problem import MinibatchProblem
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+MOST_LENGTHS = 2**23  # numbers held at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +42,7 @@ class Flow:
         return (product + product.T) / 2
 
 
-def flow_of(problem: RidgeBatches, step_size: float, first: int, steps: int) -> Flow:
+def flow_of(problem: "MinibatchProblem", step_size: float, first: int, steps: int) -> Flow:
     """The flow of `steps` steps from step `first` on."""
     cycles, rest = divmod(steps, problem.n_batches)
     if cycles < 2:
@@ -47,7 +53,7 @@ def flow_of(problem: RidgeBatches, step_size: float, first: int, steps: int) -> 
 
 
 def covariance_after(
-    problem: RidgeBatches, step_size: float, schedule: Schedule
+    problem: "MinibatchProblem", step_size: float, schedule: Schedule
 ) -> tuple[Array, float]:
     """Sigma after all steps of a schedule from a fixed start, and what its rounding is relative to.
 
@@ -66,7 +72,7 @@ def covariance_after(
 
 
 def _stepwise(
-    problem: RidgeBatches, step_size: float, first: int, steps: int, early: int
+    problem: "MinibatchProblem", step_size: float, first: int, steps: int, early: int
 ) -> tuple[Flow, Flow]:
     """The flow of the first `early` steps, and that of all."""
     p, alpha = problem.n_parameters, problem.alpha
@@ -106,3 +112,58 @@ def propagated(sigma: Array, batch: Batch, step_size: float, alpha: float) -> tu
     moved += change
     moved += change.T
     return moved, np.diag(square).copy()
+
+
+def mean_after(problem: "MinibatchProblem", step_size: float, mean: Array, steps: range) -> Array:
+    """The mean after further steps."""
+    shrink = 1.0 - step_size * problem.alpha
+    for _, batch in problem.batches_at(steps):
+        mean = shrink * mean - step_size * batch.back(batch.times(mean) - batch.targets)
+    return mean
+
+
+def lengths_back(
+    problem: "MinibatchProblem",
+    step_size: float,
+    X: Array,
+    last: int | Rows,
+    n_steps: int | None = None,
+) -> tuple[Array, Array]:
+    """|a_j|^2 of every row of X, swept backwards from step `last`, and the last a_j.
+
+    Each row has its own `last` and is swept to step 0, or all rows take `n_steps` steps.
+    """
+    ends = np.broadcast_to(last, len(X))
+    first = 0 if n_steps is None else int(np.max(ends)) - n_steps
+    lengths = np.zeros((len(X), int(np.max(ends, initial=0)) - first))
+    order = np.argsort(-ends, kind="stable")  # rows that start at later steps come first
+    walkers, ends = np.ascontiguousarray(X[order].T), ends[order]
+    for k, batch in batches_back(problem, first + lengths.shape[1], first):
+        active = int(np.searchsorted(-ends, -k, side="left"))  # ends > k
+        a = walkers[:, :active]
+        lengths[order[:active], ends[:active] - 1 - k] = np.einsum("ij,ij->j", a, a)
+        walkers[:, :active] = batch.step(a, step_size, problem.alpha)
+    return lengths, walkers.T[np.argsort(order)]
+
+
+def variances_back(
+    problem: "MinibatchProblem", step_size: float, X: Array, last: int, variances: Array
+) -> tuple[Array, Array]:
+    """x'Sigma x of every row from the noise of the steps before `last`, and the last a_j."""
+    n_steps, results, ends = len(variances), np.empty(len(X)), np.empty_like(X)
+    some = max(1, MOST_LENGTHS // n_steps)
+    for i in range(0, len(X), some):
+        part = slice(i, i + some)
+        lengths, ends[part] = lengths_back(problem, step_size, X[part], last, n_steps)
+        results[part] = lengths @ variances[::-1]
+    return results, ends
+
+
+def batches_back(
+    problem: "MinibatchProblem", last: int, first: int = 0
+) -> Iterator[tuple[int, Batch]]:
+    """(step, batch) from the step before `last` back to `first`."""
+    with progress_bar(last - first, what="sweeping back", unit="step") as bar:
+        for visit in problem.batches_at(range(last - 1, first - 1, -1)):
+            yield visit
+            bar.update()

@@ -5,16 +5,20 @@ backwards (`minibatch.law`): through K steps without the rows, then through the 
 Nothing is p x p. Every request takes these passes again.
 """
 
+from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu.chains.predictions import Predictions, Prospect
 from pilu.chains.schedule import Schedule
-from pilu.minibatch.iterates import MinibatchIterates, mean_after, variances_back
+from pilu.minibatch.flows import mean_after, variances_back
 
-__all__ = ["MinibatchForecast", "MinibatchRequestForecast"]
+if TYPE_CHECKING:
+    from pilu.minibatch.law import MinibatchLaw
+    from pilu.minibatch.problem import MinibatchProblem
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -23,7 +27,7 @@ Rows = NDArray[np.intp]
 class MinibatchForecast:
     """Predictions of a chain at fixed points (n x p, with the intercept's ones)."""
 
-    def __init__(self, law: MinibatchIterates, points: Array) -> None:
+    def __init__(self, law: "MinibatchLaw", points: Array) -> None:
         self.law, self.points = law, points
 
     @cached_property
@@ -33,21 +37,21 @@ class MinibatchForecast:
 
     def without(self, X: Array, Y: Array, rows: Rows) -> "MinibatchRequestForecast":
         """The forecast for a request: rows X (R x p) with targets Y (R x d), perhaps none."""
-        return MinibatchRequestForecast(self, X, Y, rows)
+        retained = self.law.problem.without(rows, X, Y)
+        return MinibatchRequestForecast(self.law, self.points, retained)
 
 
 class MinibatchRequestForecast:
     """Predictions once some rows are forgotten."""
 
-    def __init__(self, forecast: MinibatchForecast, X: Array, Y: Array, rows: Rows) -> None:
-        self._law, self._points = forecast.law, forecast.points
-        self._retained = forecast.law.problem.without(rows, X, Y)
+    def __init__(self, law: "MinibatchLaw", points: Array, retained: "MinibatchProblem") -> None:
+        self._law, self._points, self._retained = law, points, retained
 
     def after(self, n_steps: int) -> Prospect:
         """K steps on the remaining rows."""
         law, N = self._law, self._law.schedule.n_steps
         eta = law.step_size
-        mean = mean_after(self._retained, eta, law.final_mean, range(N, N + n_steps))
+        mean = mean_after(self._retained, eta, law.means.final, range(N, N + n_steps))
         units = np.full(n_steps, 2 * eta)
         later, walkers = variances_back(self._retained, eta, self._points, N + n_steps, units)
         earlier, _ = variances_back(law.problem, eta, walkers, N, law.variances)
@@ -58,13 +62,12 @@ class MinibatchRequestForecast:
         """Learning again, without the rows."""
         law = self._law
         learning = Schedule(law.schedule.segments[:1])
-        return _predictions(
-            MinibatchIterates(self._retained, law.step_size, learning, law.start), self._points
-        )
+        redrawn = replace(law, problem=self._retained, schedule=learning)
+        return _predictions(redrawn, self._points)
 
 
-def _predictions(law: MinibatchIterates, points: Array) -> Predictions:
+def _predictions(law: "MinibatchLaw", points: Array) -> Predictions:
     variances, _ = variances_back(
         law.problem, law.step_size, points, law.schedule.n_steps, law.variances
     )
-    return Predictions(points @ law.final_mean, variances)
+    return Predictions(points @ law.means.final, variances)

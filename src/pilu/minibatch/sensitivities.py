@@ -6,7 +6,7 @@ all its rows.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,9 @@ from pilu.chains.sensitivities import (
     joint_norm_bounds,
 )
 from pilu.data.rows import Request
-from pilu.minibatch.iterates import MinibatchIterates, VisitLaw
 
-__all__ = ["MinibatchSensitivities"]
+if TYPE_CHECKING:
+    from pilu.minibatch.law import MinibatchLaw, VisitLaw
 
 Array = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 class MinibatchSensitivities:
     """Sensitivity bounds of a chain on mini-batches."""
 
-    law: MinibatchIterates
+    law: "MinibatchLaw"
 
     rounding: ClassVar[float] = ROUNDING
 
@@ -55,20 +55,21 @@ class MinibatchSensitivities:
 
     def of_group_sum(self, rows: Request, slack: float) -> Array:
         """Triangle inequality over the rows of a group: (N,)."""
-        bounds, n_visits = np.zeros(self.law.schedule.n_steps), self.law.n_visits(rows.rows)
+        N = self.law.schedule.n_steps
+        bounds, n_visits = np.zeros(N), self.law.problem.n_visits(rows.rows, N)
         for visit in self.law.residual_laws(rows.rows):
             if len(visit.steps):
                 at_visits = self._at_visits(rows, visit, slack / n_visits)
                 bounds[visit.steps] += np.sum(at_visits, axis=0)
         return bounds
 
-    def _at_visits(self, rows: Request, visit: VisitLaw, tail: float) -> Array:
+    def _at_visits(self, rows: Request, visit: "VisitLaw", tail: float) -> Array:
         law, rounding = self.law, self.rounding
         norms = np.sqrt(np.sum(np.square(rows.X[visit.members]), axis=1))[:, None]
         target_norms = np.sqrt(np.sum(np.square(rows.Y[visit.members]), axis=1))[:, None]
         u = np.sqrt(np.sum(np.square(visit.means), axis=1))
         u += norms * law.mean_errors[visit.steps]
-        u += rounding * (norms * law.mean_norms[visit.steps] + target_norms)
+        u += rounding * (norms * law.means.norms[visit.steps] + target_norms)
         root_v = np.sqrt(visit.variances) + norms * law.deviation_errors[visit.steps]
         bounds = gaussian_norm_bound(u, root_v, law.n_outputs, tail)
         return np.asarray(law.step_size * norms * bounds * (1 + rounding))
@@ -90,7 +91,7 @@ class MinibatchSensitivities:
                 Y,
                 means,
                 law.residual_covariances(int(t), X),
-                law.mean_errors[steps] + self.rounding * law.mean_norms[steps],
+                law.mean_errors[steps] + self.rounding * law.means.norms[steps],
                 law.deviation_errors[steps],
                 slack / n_visits,
                 self.rounding,

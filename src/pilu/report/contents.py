@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pilu.certify.certificate import library_versions, sha256_of
-from pilu.data.file_sets import is_there
+from pilu.data.tables import is_there
 from pilu.deletion.costs import Costs, price_everybody
 from pilu.deletion.rewriting import still_in_table
 from pilu.deletion.store import Store, now

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 from data.partitions.test_dask import kill_a_worker
 from pilu.cli.app import app
 from pilu.cli.options import bytes_of
-from pilu.data import arrow_tables, table_passes
+from pilu.data import arrow_tables, table_rows
 from pilu.data.graphs import connected
-from pilu.data.table_passes import batch_bytes_within
-from pilu.data.tables import Columns
+from pilu.data.table import Columns
+from pilu.data.table_rows import batch_bytes_within
 from pilu.deletion.checking import check_store
 from pilu.deletion.desk import Desk
 from pilu.exceptions import ClusterLost
@@ -56,13 +56,13 @@ def small_parts(monkeypatch):
 
 @pytest.fixture
 def slow_parts(monkeypatch):
-    learn = table_passes._learn_part
+    learn = table_rows._learn_part
 
     def slow(*given):  # goes to the workers by value
         time.sleep(1.0)
         return learn(*given)
 
-    monkeypatch.setattr(table_passes, "_learn_part", slow)
+    monkeypatch.setattr(table_rows, "_learn_part", slow)
 
 
 def same(one, other):
@@ -131,7 +131,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from pilu.deletion.desk import Desk
-from pilu.data.tables import Columns
+from pilu.data.table import Columns
 memory = int(sys.argv[2])
 Desk.create(sys.argv[3], sys.argv[1], Columns(("y",), "row_id"), n_steps=10, memory=memory)
 # not ru_maxrss: that begins with what the parent had

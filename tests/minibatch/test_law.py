@@ -38,7 +38,7 @@ def test_residual_laws(b, gone, way, small, monkeypatch):
     law, whole, (means, covariances) = cyclic(X, Y, b, gone=gone)
     if way == "forwards":
         monkeypatch.setattr(MinibatchLaw, "_variances_backwards", None)
-        monkeypatch.setattr("pilu.minibatch.iterates._FORWARDS_FROM", 0.0)
+        monkeypatch.setattr("pilu.minibatch.law._FORWARDS_FROM", 0.0)
     rows = np.array([0, 4, 13, 14, 29])
     seen = []
     for visit in law.residual_laws(rows):
@@ -50,8 +50,8 @@ def test_residual_laws(b, gone, way, small, monkeypatch):
                 np.testing.assert_allclose(visit.means[i, :, c], u, rtol=1e-9, atol=1e-11)
                 assert visit.variances[i, c] == pytest.approx(v, rel=1e-9, abs=1e-300)
     assert sorted(seen) == list(rows)
-    np.testing.assert_allclose(law.mean_norms, [np.linalg.norm(m) for m in means[:-1]], rtol=1e-10)
-    np.testing.assert_allclose(law.final_mean, means[-1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(law.means.norms, [np.linalg.norm(m) for m in means[:-1]], rtol=1e-10)
+    np.testing.assert_allclose(law.means.final, means[-1], rtol=1e-9, atol=1e-12)
 
 
 def test_both_ways_agree_on_digits(digits):
@@ -85,7 +85,7 @@ def test_a_start_and_no_intercept(gone, small, rng):
     X, Y = small
     start = rng.normal(size=(4, 2))
     law, whole, (means, _) = cyclic(X, Y, 7, gone=gone, fit_intercept=False, start=start)
-    np.testing.assert_allclose(law.final_mean, means[-1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(law.means.final, means[-1], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(law.residual_means(np.array([8]), 41), whole[[8]] @ means[41] - Y[8])
 
 
@@ -154,7 +154,7 @@ def test_changed_rows_are_noticed_before_the_first_step(small):
     law, *_ = cyclic(X, Y, 7)
     X[17, 2] += 1e-9
     with pytest.raises(RowsChanged, match="position 17"):
-        law.prepare()
+        law.prepare_after_learning()
     with pytest.raises(RowsChanged, match="position 17"):
         law.prepare_variances(np.array([0]))
     with pytest.raises(RowsChanged, match="position 17"):
