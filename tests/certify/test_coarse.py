@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pilu
-from pilu._digits import decade_up, two_digits_up, up_to_grid
+from pilu._digits import decade_up, up_to_grid
 from pilu.accounting.curves import CoarseCurve, GaussianCurve, Spent
 from pilu.certify.certificate import Certificate
 from pilu.certify.coarse import CoarseExact
+from pilu.certify.issue import _two_digits_up
 from pilu.exceptions import CertificateMismatch
 
 OPTIONS = {"n_unlearn_steps": 2, "delta": 1e-3}
@@ -58,7 +59,7 @@ def test_points_of_the_grid_and_their_neighbours(k):
 
 @pytest.mark.parametrize("error", [1e-15, 2e-15, 1.2345e-14, 9.99e-13, 1.0000000001e-15, 0.0])
 def test_two_digits_are_never_below(error):
-    found = two_digits_up(error)
+    found = _two_digits_up(error)
     assert error <= found <= 1.2 * error
     assert float(f"{found:.1e}") == found
 

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._processes import blas_threads
 from pilu.exceptions import BeyondPrecision
 from pilu.refit.exact_newton import newton
 from pilu.refit.newton_cg import newton_cg
@@ -13,6 +14,7 @@ __all__ = ["solve"]
 Array = NDArray[np.float64]
 
 _MOST_PARAMETERS = 2048  # in a Hessian that is written down
+_FEW_OPERATIONS = 1e8  # to form one, below which one thread is faster
 
 
 def solve(objective: Objective, start: Array | None, within: float) -> Array:
@@ -25,9 +27,9 @@ def solve(objective: Objective, start: Array | None, within: float) -> Array:
     BeyondPrecision
         If the distance cannot be proved in double precision.
     """
-    point = _better_start(objective, start)
     solver = newton if has_exact_hessian(objective) else newton_cg
-    point, distance = solver(objective, point, within)
+    with blas_threads(1 if _is_small(objective) else None):
+        point, distance = solver(objective, _better_start(objective, start), within)
     if not distance <= within:
         raise _not_proved(objective, point, within)
     return point.theta
@@ -37,6 +39,12 @@ def has_exact_hessian(objective: Objective) -> bool:
     """Whether the Hessian is small enough to be written down."""
     P, K = objective.shape
     return P * (K if objective.loss.joint else 1) <= _MOST_PARAMETERS
+
+
+def _is_small(objective: Objective) -> bool:
+    """Whether threads would wait for each other longer than they work."""
+    (P, K), n = objective.shape, objective.rows.shape[0]
+    return n * (P * K) ** 2 < _FEW_OPERATIONS
 
 
 def _better_start(objective: Objective, start: Array | None) -> Point:
