@@ -8,10 +8,13 @@ README = Path(__file__).parent.parent / "README.md"
 
 def test_examples_run():
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
-    assert len(blocks) == 8
+    assert len(blocks) == 10
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
+        if "checks" not in names and "verify(certificate, model" in block:
+            names["checks"] = names["pilu"].verify(names["certificate"], names["model"])
+    assert names["checks"]["parameters_checked"]
     assert names["certificate"].epsilon <= 1.0
 
 

@@ -1,6 +1,7 @@
 """Real data by name: fetched once, checked against a sha256, kept in a cache.
 
-`describe()` lists the data sets and `load(name)` loads one.
+`describe()` lists the data sets and `load(name)` loads one. `make_customers` draws a table of
+customers who do not exist.
 """
 
 from pilu.datasets.catalogue import (
@@ -14,6 +15,7 @@ from pilu.datasets.catalogue import (
     load_mnist,
     load_vader,
 )
+from pilu.datasets.customers import make_customers
 from pilu.datasets.depth import load_motorcycle, load_nyu_depth, patch_targets
 from pilu.exceptions import DatasetUnavailable
 
@@ -30,5 +32,6 @@ __all__ = [
     "load_motorcycle",
     "load_nyu_depth",
     "load_vader",
+    "make_customers",
     "patch_targets",
 ]

@@ -44,7 +44,7 @@ def has_exact_hessian(objective: Objective) -> bool:
 def _is_small(objective: Objective) -> bool:
     """Whether threads would wait for each other longer than they work."""
     (P, K), n = objective.shape, objective.rows.shape[0]
-    return n * (P * K) ** 2 < _FEW_OPERATIONS
+    return bool(n * (P * K) ** 2 < _FEW_OPERATIONS)
 
 
 def _better_start(objective: Objective, start: Array | None) -> Point:
