@@ -160,7 +160,7 @@ def flattest_direction(standard, X):
 
 
 def audited(n):
-    """Lower bounds of epsilon: for starts nearly a radius off on either side, and for an honest one."""
+    """Lower bounds of epsilon: for starts nearly a radius off on each side, and an honest one."""
     rng = np.random.default_rng(7)
     X = rng.normal(size=(30, 2))
     y = X @ [10.0, -10.0] + rng.normal(size=30)  # so that a cold start is no better than any other
