@@ -305,6 +305,35 @@ def test_swapped_names_of_columns_are_noticed():
         model.attach(frame.rename(columns={"a": "c", "c": "a"}), y)
 
 
+@fault("integers beyond 2^53 are compared as doubles")
+def test_the_last_digit_of_a_large_integer_is_noticed():
+    numbers = 2**53 + 2 * np.arange(60)[:, None]
+    model = reloaded(Forgetful(make_pipeline(StandardScaler(), Ridge())).fit(numbers, y))
+    changed = numbers.copy()
+    changed[0] += 1
+    with pytest.raises(RowsChanged):
+        model.attach(changed, y)
+
+
+@fault("None, NaN and NA have one digest, True and 1 another one, but encoders tell them apart")
+@pytest.mark.parametrize(("first", "second"), [(None, np.nan), (True, 1.0)])
+def test_values_that_encoders_tell_apart_are_told_apart(first, second):
+    column = np.array([["a"], ["b"], [first]] * 20, dtype=object)
+    same = np.array([["a"], ["b"], [second]] * 20, dtype=object)
+    model = reloaded(Forgetful(make_pipeline(NamesOfTypes(), Ridge())).fit(column, y))
+    with pytest.raises(RowsChanged):
+        model.attach(same, y)
+
+
+class NamesOfTypes(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        self.names_ = sorted({type(v).__name__ for v in np.ravel(X)})
+        return self
+
+    def transform(self, X):
+        return np.array([[self.names_.index(type(v).__name__)] for v in np.ravel(X)], dtype=float)
+
+
 @fault("rows of a sparse table are recognised without the number of columns")
 def test_columns_added_to_a_sparse_table_are_noticed():
     table = sp.random(60, 5, 0.4, random_state=0, format="csr")
@@ -435,6 +464,18 @@ def test_a_stored_zero_is_a_zero():
     stored = sp.csr_array(X)
     stored.data[stored.data < 0] = 0.0
     reloaded(Forgetful(Ridge()).fit(table, y)).attach(stored, y)
+
+
+@fault("add() and correct() refuse new rows that are all without weight")
+def test_a_row_without_weight_is_added():
+    model = Forgetful(Ridge()).fit(X, y, sample_weight=np.ones(60))
+    model.add(X[:1], y[:1], sample_weight=[0.0])
+
+
+@fault("an empty table: numpy's message about reshape")
+def test_an_empty_table_is_refused_by_name():
+    with pytest.raises(WrongInput):
+        reloaded(Forgetful(Ridge()).fit(X, y)).attach(X[:0], y[:0])
 
 
 @fault("a sparse row added to dense ones")
