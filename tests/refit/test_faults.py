@@ -230,6 +230,24 @@ def test_a_scorer_with_state_is_refused():
         Forgetful(search).fit(X, y)
 
 
+class Shuffles(KFold):
+    """A splitter that goes on with the random numbers of its class."""
+
+    rng = np.random.default_rng(0)
+
+    def split(self, X, y=None, groups=None):
+        order = self.rng.permutation(len(X))
+        for fold in np.array_split(order, self.n_splits):
+            yield np.setdiff1d(order, fold), fold
+
+
+@fault("splitters of the user's own are not looked at, nor run twice")
+def test_a_splitter_with_state_is_refused():
+    search = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=Shuffles(3))
+    with pytest.raises(WrongInput):
+        Forgetful(search).fit(X, y)
+
+
 @fault("refit=function may choose by time, which is no function of the rows")
 def test_a_choice_by_time_is_refused():
     search = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, refit=fastest)
@@ -442,6 +460,12 @@ def test_missing_values_of_nullable_columns():
     frame = pd.DataFrame({"a": X[:, 0], "b": pd.array([True, None] * 30, dtype="boolean")})
     columns = make_column_transformer((StandardScaler(), ["a"]))
     Forgetful(make_pipeline(columns, Ridge())).fit(frame, y)
+
+
+@fault("categories in a column whose name is a number: keywords must be strings")
+def test_a_category_in_a_column_that_has_no_text_for_a_name():
+    frame = pd.DataFrame({0: pd.Categorical(["a", "b"] * 30)})
+    Forgetful(make_pipeline(OneHotEncoder(), Ridge())).fit(frame, y)
 
 
 @fault("two columns of the same name")
