@@ -103,7 +103,7 @@ def _softmax(X: Array, labels: Any, plan: Plan, watch: Stopwatch) -> None:
 
 def _gradient_reached(X: Array, labels: Any) -> float:
     """The gradient's norm at the solution of a refit, before noise."""
-    table = Table.of(X, labels, None, None, first_number=0, key=bytes(32))
+    table = Table.of(X, labels, key=bytes(32))
     options = Options(epsilon=0.1, delta=1e-9, score_noise=1e-3)  # the defaults of Forgetful
     ready = prepare(_logistic(C=1 / ALPHA), table, options)
     theta = solve(ready.objective, None, ready.radius)

@@ -1,7 +1,6 @@
 """`Forgetful` as a user meets it."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,6 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
-from sklearn.utils.estimator_checks import check_estimator
 
 import pilu
 from pilu import AlreadyForgotten, CertificateMismatch, Forgetful
@@ -159,7 +157,7 @@ def test_later_changes_of_the_callers_arrays_do_not_reach_the_model():
         (LinearSVC(loss="hinge"), "has a kink"),
         (make_pipeline(PCA(2), Ridge()), "random_state"),
         (LogisticRegression(warm_start=True), "warm_start"),
-        (make_pipeline(FrozenEstimator(StandardScaler()), Ridge()), "keeps fitted state"),
+        (make_pipeline(FrozenEstimator(StandardScaler()), Ridge()), "keeps state"),
         (
             make_pipeline(FunctionTransformer(np.random.default_rng().normal), Ridge()),
             "bound|state",
@@ -261,20 +259,6 @@ def test_a_pipeline_that_was_fitted_outside_leaves_no_parameters_in_a_pickle():
     coefficients = outside[-1].coef_.tobytes()
     assert coefficients in pickle.dumps(outside)
     assert coefficients not in pickle.dumps(model)
-
-
-@pytest.mark.parametrize("head", [Ridge(), LogisticRegression()], ids=lambda h: type(h).__name__)
-@pytest.mark.parametrize("scaled", [False, True])
-def test_scikit_learns_own_checks(head, scaled):
-    estimator = Forgetful(make_pipeline(StandardScaler(), head) if scaled else head)
-    # Weights reach a scaler only by metadata routing, as in a Pipeline of scikit-learn.
-    expected = {f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results = check_estimator(estimator, on_fail=None, on_skip=None)
-    failed = {r["check_name"] for r in results if r["status"] == "failed"}
-    assert failed <= (expected if scaled else set())
-    assert len(results) > 50
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_the_minimiser_is_scikit_learns(head, data, weighted):
     X, y = data
     weights = np.random.default_rng(0).uniform(0.5, 2.0, size=len(X)) if weighted else None
     pipeline = make_pipeline(StandardScaler(), head)
-    table = Table.of(X, y, weights, None, first_number=0, key=b"k")
+    table = Table.of(X, y, weights, key=b"k")
     prepared = prepare(pipeline, table, Options(epsilon=0.1, delta=1e-9, score_noise=1e-5))
     model = release(prepared, None, NoNoise()).estimator
     name = f"{type(head).__name__.lower()}__sample_weight"

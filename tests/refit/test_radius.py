@@ -20,7 +20,7 @@ OPTIONS = Options(epsilon=0.1, delta=1e-9, score_noise=1e-3)
 def prepared_for(head, X, y, weights):
     if isinstance(head, Huber):
         head = HuberRidge(head.alpha, threshold=head.width)
-    table = Table.of(X, y, weights, None, first_number=0, key=b"k")
+    table = Table.of(X, y, weights, key=b"k")
     return prepare(head, table, OPTIONS)
 
 

@@ -40,7 +40,7 @@ class Refit(Method):
         """The minimiser on all rows, with noise."""
         task.check_regularised(self.name)
         head, targets = _head(task), _targets(task)
-        table = Table.of(task.X, targets, None, None, first_number=0, key=bytes(32))
+        table = Table.of(task.X, targets, key=bytes(32))
         options = Options(task.epsilon, task.delta, self.score_noise)
         first = release(prepare(head, table, options), None, task.gaussian(0))
 

@@ -43,7 +43,9 @@ _LIMITS_OF_REFIT = (
     "left now. If somebody left because of what a release showed about another person, the "
     "remaining rows themselves tell of it.",
     "Weights or features that were computed outside of the pipeline with the removed rows are not "
-    "covered. Nor are the time that a fit took and the rounding of transformers on other hardware.",
+    "covered. Nor are the time that a fit took and the rounding of transformers on other hardware. "
+    "Column types are taken as they were at fit. Functions and classes of your own must keep no "
+    "state between fits.",
     "The proof is for real numbers. It does not cover floating-point sampling of the noise.",
 )
 

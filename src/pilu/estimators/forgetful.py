@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,12 +14,13 @@ from pilu._checks import check_integer, check_probability, check_real
 from pilu.certify.certificate import Certificate
 from pilu.certify.verify import verify
 from pilu.chains.chain import gaussian_source
-from pilu.estimators.refitted import Refitted, certificate_of, groups_of, recognise
-from pilu.estimators.requests import RowBook
+from pilu.estimators.refitted import Refitted, certificate_of, groups_of, new_ids, recognise
+from pilu.estimators.requests import RowBook, index_as_ids
 from pilu.exceptions import CertificateMismatch, RowsNotAttached, WrongInput
 from pilu.refit.held_rows import Table
 from pilu.refit.program import Options, check_repeatable, head_of, prepare, release
 from pilu.refit.refusals import check_program
+from pilu.refit.schema import Schema
 
 __all__ = ["Forgetful"]
 
@@ -120,17 +121,18 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         options = self._options()
         check_program(self.estimator)
         key = secrets.token_bytes(32)
-        if sample_ids is None and getattr(getattr(X, "index", None), "is_unique", False):
-            sample_ids = X.index
-        table = Table.of(X, y, sample_weight, None, first_number=0, key=key)
+        if sample_ids is None:
+            sample_ids = index_as_ids(getattr(X, "index", None))
+        schema = Schema.of(X, y, labels=is_classifier(self.estimator))
+        table = Table.of(X, y, sample_weight, key=key, schema=schema)
         n = len(table)
         book = RowBook.open(n, key, sample_ids, subjects)
-        table = replace(table, groups=groups_of(book, n))
+        table = table.split_by(groups_of(book, n))
         prepared = prepare(self.estimator, table, options)
-        check_repeatable(prepared, table)
+        check_repeatable(self.estimator, prepared, table, options)
         done = release(prepared, None, gaussian_source(self.random_state, 0))
         self.fitted_ = Refitted(
-            table, book, np.ones(n, dtype=bool), table.digests, key, done.estimator, 1
+            table, schema, book, np.ones(n, dtype=bool), table.digests, key, done.estimator, 1
         )
         return self
 
@@ -152,14 +154,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         fitted = self.fitted_
         gone = fitted.book.find(fitted.live, rows=rows, ids=ids, subject=subject, subjects=subjects)
-        table = self._table()
-        left_behind = sorted(fitted.absent - set(gone.tolist()))
-        if left_behind:
-            raise WrongInput(
-                f"row(s) {', '.join(map(str, left_behind))} are missing from the attached table, "
-                "but are not among those to be forgotten. Name them too, or attach a table that "
-                "has them."
-            )
+        table = self._table(forgotten=gone)
         live = fitted.live.copy()
         live[gone] = False
         left = table.take(np.flatnonzero(live[table.numbers]))
@@ -194,14 +189,13 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         fitted, table = self.fitted_, self._table()
         n = len(fitted.live)
+        new = Table.of(X, y, sample_weight, key=fitted.key, first_number=n, schema=fitted.schema)
         if sample_ids is None and fitted.book.ids is not None:
-            sample_ids = getattr(X, "index", None)
-        new = Table.of(X, y, sample_weight, None, first_number=n, key=fitted.key)
+            sample_ids = new_ids(getattr(X, "index", None), n, len(new))
         book = fitted.book.extended(n, len(new), sample_ids, subjects)
         live = np.concatenate([fitted.live, np.ones(len(new), dtype=bool)])
-        joined = replace(table, groups=None).followed_by(new)
         return self._release(
-            joined,
+            table.followed_by(new),
             np.array([], dtype=np.intp),
             book=book,
             live=live,
@@ -225,17 +219,17 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         fitted, table = self.fitted_, self._table()
         where = fitted.book.find_in_order(fitted.live, rows=rows, ids=ids)
-        positions = np.searchsorted(table.numbers, where)
+        positions = np.searchsorted(table.numbers, where)  # all are there: none is absent
         if sample_weight is None and table.weights is not None:
             sample_weight = table.weights[positions]
-        new = Table.of(X, y, sample_weight, None, first_number=0, key=fitted.key)
+        new = Table.of(X, y, sample_weight, key=fitted.key, schema=fitted.schema)
         if len(new) != len(where):
             raise WrongInput(
                 f"X must have one row for each of the {len(where)} rows to correct, got {len(new)}."
             )
         new = replace(new, numbers=where)
         keep = np.delete(np.arange(len(table)), positions)
-        joined = replace(table, groups=None).take(keep).followed_by(new)
+        joined = table.take(keep).followed_by(new)
         joined = joined.take(np.argsort(joined.numbers))
         digests = fitted.digests.copy()
         digests[where] = new.digests
@@ -244,9 +238,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _release(self, table: Table, gone: NDArray[np.intp], **changes: Any) -> Certificate:
         """Fit on a table from the last release, and make it the state of the model."""
         fitted, options = self.fitted_, self._options()
-        table = replace(
-            table, groups=groups_of(changes["book"], len(changes["live"]), table.numbers)
-        )
+        table = table.split_by(groups_of(changes["book"], len(changes["live"]), table.numbers))
         check_program(self.estimator)
         prepared = prepare(self.estimator, table, options)
         source = gaussian_source(self.random_state, fitted.n_releases)
@@ -303,18 +295,24 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         fitted = self.fitted_
-        table = Table.of(X, y, sample_weight, None, first_number=0, key=fitted.key)
+        table = Table.of(X, y, sample_weight, key=fitted.key, schema=fitted.schema)
         if sample_ids is None and fitted.book.ids is not None:
             sample_ids = getattr(X, "index", None)
         numbers = recognise(fitted, table.digests, sample_ids)
         absent = set(np.flatnonzero(fitted.live).tolist()) - set(numbers.tolist())
         table = replace(table, numbers=numbers).take(np.argsort(numbers))
-        table = replace(table, groups=groups_of(fitted.book, len(fitted.live), table.numbers))
         self.fitted_ = replace(fitted, table=table, absent=frozenset(absent))
         return self
 
-    def _table(self) -> Table:
+    def _table(self, forgotten: Any = ()) -> Table:
+        """The rows that are there; those that an attached table lacks must be forgotten now."""
         table = self.fitted_.table
+        lacking = sorted(self.fitted_.absent - {int(r) for r in forgotten})
+        if lacking:
+            raise WrongInput(
+                f"row(s) {', '.join(map(str, lacking))} are missing from the attached table, but "
+                "are not forgotten. Forget them first, or attach a table that has them."
+            )
         if table is None:
             raise RowsNotAttached(
                 "this model was loaded without its rows. Pass the rows that are left to attach."

@@ -15,6 +15,7 @@ from pilu.exceptions import RowsChanged, WrongInput
 from pilu.refit.evidence import evidence_of, hash_of_release
 from pilu.refit.held_rows import Table
 from pilu.refit.program import Options, Release
+from pilu.refit.schema import Schema
 
 __all__ = ["Refitted", "certificate_of", "groups_of", "recognise"]
 
@@ -24,6 +25,7 @@ class Refitted:
     """The state of a fitted `Forgetful`, replaced as a whole by every call."""
 
     table: Table | None = field(repr=False)  # None after unpickling, until rows are attached
+    schema: Schema
     book: RowBook = field(repr=False)
     live: NDArray[np.bool_] = field(repr=False)  # by row number
     digests: NDArray[np.uint8] = field(repr=False)  # by row number; zeros for forgotten rows
@@ -71,6 +73,13 @@ def groups_of(
     for code, rows in enumerate(sorted(book.subjects.values())):
         codes[list(rows)] = code
     return codes if numbers is None else codes[numbers]
+
+
+def new_ids(index: Any, n_rows: int, n_new: int) -> Any:
+    """Ids of added rows: the index of their frame, or numbers where it only counts from 0."""
+    if index is None or list(index) == list(range(n_new)):
+        return range(n_rows, n_rows + n_new)
+    return index
 
 
 def recognise(fitted: Refitted, digests: Any, sample_ids: Any) -> NDArray[np.intp]:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import chi2
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from pilu._checks import check_probability
 from pilu.certify.certificate import Certificate
@@ -27,6 +27,7 @@ from pilu.refit.program import (
     standard_parameters,
     transformers_of,
 )
+from pilu.refit.schema import Schema
 from pilu.refit.solve import solve
 
 Array = NDArray[np.float64]
@@ -101,7 +102,10 @@ def verify(
     key = estimator.fitted_.key if isinstance(estimator, Forgetful) else None
     if program is None:
         program = estimator.estimator if isinstance(estimator, Forgetful) else clone(estimator)
-    table = Table.of(X, y, sample_weight, None, first_number=0, key=key or bytes(32))
+    schema = Schema.of(X, y, labels=is_classifier(program))
+    if isinstance(estimator, Forgetful):
+        schema = estimator.fitted_.schema
+    table = Table.of(X, y, sample_weight, key=key or bytes(32), schema=schema)
     _check_inputs(certificate, program, table, key)
     if subjects is not None:
         book = RowBook.open(len(table), key or bytes(32), None, subjects)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LogisticRegressionCV, RidgeClassifierCV, RidgeCV
 from sklearn.model_selection import check_cv
@@ -29,9 +30,15 @@ def best_of_search(search: Any, X: Any, y: NDArray[Any], weights: Array | None, 
     refit, search.refit = search.refit, False
     search.cv = _splits(search.cv, X, y, groups, is_classifier(search.estimator))
     search.fit(X, y, **_weights_for(search.estimator, weights))
-    results = search.cv_results_
+    results = {k: v for k, v in search.cv_results_.items() if not k.endswith("_time")}
     if callable(refit):
-        best = refit(results)
+        try:
+            best = refit(results)
+        except KeyError as error:
+            raise WrongInput(
+                f"refit={refit!r} needs {error}. Results have no times here, because they are no "
+                "function of the rows."
+            ) from None
     else:
         metric = refit if isinstance(refit, str) else "score"
         best = int(np.argmin(results[f"rank_test_{metric}"]))
@@ -71,6 +78,8 @@ def _weights_for(estimator: Any, weights: Array | None) -> dict[str, Array]:
     """Weights as a fit parameter of the head inside an estimator."""
     if weights is None:
         return {}
+    if get_config()["enable_metadata_routing"]:
+        return {"sample_weight": weights}
     name = ""
     while isinstance(estimator, Pipeline):
         step, estimator = estimator.steps[-1]

@@ -11,6 +11,8 @@ import scipy.sparse as sp
 
 __all__ = ["fingerprint"]
 
+_PLACES_IN_MEMORY = {"_stop_words_id"}  # a text vectoriser keeps id(stop_words)
+
 
 def fingerprint(value: Any) -> str:
     """SHA-256 of a fitted transformer, or of anything that one is made of."""
@@ -34,6 +36,10 @@ def _add(digest: Any, value: Any, above: list[int]) -> None:
         value, np.dtype | type | types.FunctionType | types.BuiltinFunctionType | np.ufunc
     ):
         _text(digest, f"{getattr(value, '__module__', '')}.{getattr(value, '__name__', value)}")
+        if isinstance(value, types.FunctionType):
+            _add_code(digest, value.__code__)
+    elif isinstance(value, np.ma.MaskedArray):
+        _add_items(digest, [value.data, np.ma.getmaskarray(value)], above)
     elif isinstance(value, np.ndarray):
         _add_array(digest, value, above)
     elif sp.issparse(value):
@@ -49,9 +55,21 @@ def _add(digest: Any, value: Any, above: list[int]) -> None:
     elif isinstance(value, np.random.RandomState):
         _add(digest, value.get_state(legacy=False), above)
     elif getattr(value, "__dict__", None):
-        _add(digest, vars(value), above)
+        kept = {k: v for k, v in vars(value).items() if k not in _PLACES_IN_MEMORY}
+        _add(digest, kept, above)
     else:
         _bytes(digest, pickle.dumps(value, protocol=4))
+
+
+def _add_code(digest: Any, code: types.CodeType) -> None:
+    """What a function does, as bytecode: the same for the same version of Python."""
+    _bytes(digest, code.co_code)
+    _text(digest, repr(code.co_names))
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            _add_code(digest, constant)
+        else:
+            _text(digest, repr(constant))
 
 
 def _add_array(digest: Any, array: np.ndarray[Any, Any], above: list[int]) -> None:

@@ -8,6 +8,7 @@ from sklearn.utils import assert_all_finite, check_array, column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from pilu._checks import LARGEST_NUMBER
 from pilu.exceptions import WrongInput
 
 Array = NDArray[np.float64]
@@ -16,6 +17,11 @@ Array = NDArray[np.float64]
 def finite_targets(y: Any) -> Array:
     """Finite targets, n x K."""
     values: Array = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    largest = float(np.abs(values).max())
+    if not largest <= LARGEST_NUMBER:
+        raise WrongInput(
+            f"y must be at most {LARGEST_NUMBER:g} in size, got {largest:g}. Use other units."
+        )
     return values[:, None] if values.ndim == 1 else values
 
 

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import validate_data
 
 from pilu._checks import LARGEST_NUMBER
@@ -26,7 +28,7 @@ from pilu.refit.fingerprints import fingerprint
 from pilu.refit.heads import HEADS, HeadProblem
 from pilu.refit.held_rows import Table
 from pilu.refit.objective import Objective
-from pilu.refit.refusals import is_search
+from pilu.refit.refusals import check_program, has_foreign_parts, is_search
 from pilu.refit.solve import has_exact_hessian, solve
 
 __all__ = [
@@ -93,6 +95,7 @@ class Release:
 
 def prepare(estimator: Any, table: Table, options: Options) -> Prepared:
     """Fit transformers, choose hyperparameters and set up the head on a table."""
+    table.check_weights()
     X, y, w, groups = table.X, table.y, table.weights, table.groups
     estimator = part = _best(clone(estimator), X, y, w, groups)
     while isinstance(part, Pipeline):
@@ -104,24 +107,42 @@ def prepare(estimator: Any, table: Table, options: Options) -> Prepared:
     return _set_up(estimator, part, X, y, w, groups, options)
 
 
-def check_repeatable(prepared: Prepared, table: Table) -> None:
-    """Refuse transformers whose second fit on the same rows differs from the first."""
-    again, X = clone(prepared.estimator), table.X
-    part, fitted = again, prepared.estimator
+def check_repeatable(estimator: Any, prepared: Prepared, table: Table, options: Options) -> None:
+    """Refuse a program whose second run on the same rows differs from the first.
+
+    Transformers are fitted again. Where parts are not scikit-learn's own, the whole program is run
+    again, and the rows that reach the head must be equal, too.
+    """
+    if has_foreign_parts(estimator):
+        again = prepare(estimator, table, options)
+        same = again.transformers_sha256 == prepared.transformers_sha256
+        rows = (
+            [p.coordinates.shift for p in (prepared, again)],
+            [p.objective.rows for p in (prepared, again)],
+        )
+        if not (same and all(fingerprint(one) == fingerprint(other) for one, other in rows)):
+            raise _not_repeatable("a transformer or a search")
+        return
+    part, fitted, X = clone(prepared.estimator), prepared.estimator, table.X
     while isinstance(part, Pipeline):
         X = _fit_transformers(part, X, table.y, table.weights)
         for (name, one), (_, other) in zip(fitted.steps[:-1], part.steps[:-1], strict=True):
             if fingerprint(one) != fingerprint(other):
-                raise WrongInput(
-                    f"step {name!r} gave two different results on the same rows, so no two runs "
-                    "could be compared. Give it an integer random_state, or leave it out."
-                )
+                raise _not_repeatable(f"step {name!r}")
         part, fitted = part.steps[-1][1], fitted.steps[-1][1]
+
+
+def _not_repeatable(what: str) -> WrongInput:
+    return WrongInput(
+        f"{what} gave two different results on the same rows, so no two runs could be compared. "
+        "Give it an integer random_state, or leave it out."
+    )
 
 
 def _best(estimator: Any, X: Any, y: NDArray[Any], w: Array | None, groups: Any) -> Any:
     while is_search(estimator):
         estimator = best_of_search(estimator, X, y, w, groups)
+        check_program(estimator)  # a grid may have set what is refused
     return estimator
 
 
@@ -134,10 +155,19 @@ def _fit_transformers(pipeline: Pipeline, X: Any, y: NDArray[Any], w: Array | No
 
 
 def _requested_weights(step: Any, weights: Array | None) -> dict[str, Array]:
-    """Weights for a transformer that asks for them by metadata routing."""
-    routing = getattr(step, "_metadata_request", None)
-    wanted = routing is not None and routing.fit.requests.get("sample_weight") is True
-    return {"sample_weight": weights} if wanted and weights is not None else {}
+    """Weights for a transformer that asks for them, or has parts that do, by metadata routing."""
+    if weights is None or not get_config()["enable_metadata_routing"]:
+        return {}
+    wanted = get_routing_for_object(step).consumes("fit", ["sample_weight"])
+    return {"sample_weight": weights} if wanted else {}
+
+
+def _weights_of_head(head: Any, weights: Array | None) -> Array | None:
+    """Weights for the head, unless it declines them by metadata routing."""
+    request = getattr(head, "_metadata_request", None)
+    if request is None or not get_config()["enable_metadata_routing"]:
+        return weights
+    return None if request.fit.requests.get("sample_weight") is False else weights
 
 
 def _set_up(
@@ -153,6 +183,7 @@ def _set_up(
         head, X, accept_sparse="csr", dtype=np.float64, order="C", ensure_min_samples=1
     )
     _check_size(X)
+    w = _weights_of_head(head, w)
     chosen = choose_for_head(head, X, y, w, groups)
     weights = np.ones((len(y), 1)) if w is None else w[:, None]
     problem = HEADS[type(head)].problem(head, y, weights, chosen)
@@ -202,8 +233,8 @@ def release(prepared: Prepared, start: Any, source: GaussianSource) -> Release:
     theta = solve(p.objective, standard_parameters(p, start), p.radius)
     if p.noise < 2.0**-30 * float(np.abs(theta).max()):
         raise NoiseBelowPrecision(
-            f"the noise, {p.noise:.2g}, would be lost in the rounding of parameters of up to "
-            f"{np.abs(theta).max():.2g}. Raise score_noise or regularise more."
+            f"the noise, {p.noise:.2g}, would be lost in the rounding of the parameters. Raise "
+            "score_noise or regularise more."
         )
     theta = theta + p.noise * source.normal(theta.shape)
     HEADS[type(p.head)].release(p.head, p.problem, *p.coordinates.out(theta))

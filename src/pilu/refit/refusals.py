@@ -5,6 +5,7 @@ start and the noise must be a function of the rows: no state from an earlier fit
 unseeded random numbers.
 """
 
+import copy
 import functools
 import types
 from collections.abc import Iterator
@@ -14,12 +15,21 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.compose import make_column_selector
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import PredefinedSplit
 from sklearn.pipeline import Pipeline
 
 from pilu.exceptions import WrongInput
 from pilu.refit.heads import HEADS
 
-__all__ = ["check_program", "is_search"]
+__all__ = ["check_program", "has_foreign_parts", "is_search"]
+
+_CONSTANTS = (
+    *(bool, int, float, complex, str, bytes, tuple, frozenset, range, slice, type, type(None)),
+    np.generic,
+    np.dtype,
+)
+_BOOKKEEPING = ("__", "_sklearn", "_parameter_constraints", "_abc")  # of scikit-learn, on classes
+_CHANGING = (list, dict, set, bytearray, np.ndarray, np.random.Generator, np.random.RandomState)
 
 
 def is_search(estimator: Any) -> bool:
@@ -89,8 +99,8 @@ def _parts(part: Any, path: str) -> Iterator[str]:
 
 def _own_reasons(part: Any, path: str, *, is_head: bool = False) -> Iterator[str]:
     """Reasons in the parameters of one object."""
-    if isinstance(part, FrozenEstimator) or _keeps_state(part):
-        yield f"{path}: {type(part).__name__} keeps fitted state when it is cloned. Leave it out."
+    if isinstance(part, FrozenEstimator) or _keeps_state(part) or _has_state_on_class(part):
+        yield f"{path}: {type(part).__name__} keeps state when it is cloned. Leave it out."
     parameters = part.get_params(deep=False) if hasattr(part, "get_params") else vars(part)
     if parameters.get("warm_start"):
         yield f"{path}: warm_start=True starts from an earlier fit. Set warm_start=False."
@@ -98,6 +108,11 @@ def _own_reasons(part: Any, path: str, *, is_head: bool = False) -> Iterator[str
         yield f"{path}: memory= keeps fitted transformers on disk. Set memory=None."
     if parameters.get("prefit") or parameters.get("cv") == "prefit":
         yield f"{path}: a prefit estimator was fitted with the rows. Set prefit=False."
+    if isinstance(parameters.get("cv"), PredefinedSplit) or not _is_splitter(parameters.get("cv")):
+        yield (
+            f"{path}: fixed splits do not fit rows that come and go. Pass a number of folds or a "
+            "splitter such as KFold."
+        )
     if parameters.get("transform_input") is not None:
         yield f"{path}: transform_input is not supported. Set transform_input=None."
     if not is_head and "random_state" in parameters and not _harmless(part, parameters):
@@ -108,14 +123,37 @@ def _own_reasons(part: Any, path: str, *, is_head: bool = False) -> Iterator[str
 
 
 def _harmless(part: Any, parameters: dict[str, Any]) -> bool:
-    return _is_seed(parameters["random_state"]) or parameters.get("shuffle") is False
+    seed = parameters["random_state"]
+    return _is_seed(seed) or seed == "deprecated" or parameters.get("shuffle") is False
 
 
 def _is_seed(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
+def _is_splitter(cv: Any) -> bool:
+    return cv is None or isinstance(cv, int | str | np.integer) or hasattr(cv, "split")
+
+
+def _has_state_on_class(part: Any) -> bool:
+    """Whether a class of the user's own has attributes that can change, shared by all clones."""
+    own = [c for c in type(part).__mro__ if not _is_library(c.__module__)]
+    values = [v for c in own for k, v in vars(c).items() if not k.startswith(_BOOKKEEPING)]
+    return any(_can_change(v) for v in values)
+
+
+def _can_change(value: Any) -> bool:
+    return isinstance(value, _CHANGING)
+
+
+def _is_library(module: str | None) -> bool:
+    root = (module or "").split(".")[0]
+    return root in ("builtins", "numpy", "pandas", "pilu", "scipy", "sklearn", "abc", "typing")
+
+
 def _keeps_state(part: Any) -> bool:
+    if "__sklearn_clone__" in getattr(part, "__dict__", {}):
+        return True
     own = getattr(type(part), "__sklearn_clone__", None)
     return own is not None and own is not BaseEstimator.__sklearn_clone__
 
@@ -141,18 +179,58 @@ def _value(value: Any, path: str) -> Iterator[str]:
         yield from _parts(value, path)
     elif hasattr(value, "split") and hasattr(value, "get_n_splits"):
         yield from _own_reasons(value, path)
+    elif hasattr(value, "_score_func"):
+        yield from _function(value._score_func, path)  # noqa: SLF001
     elif callable(value) and not isinstance(value, type):
         yield from _function(value, path)
+    elif not isinstance(value, _CONSTANTS) and copy.deepcopy(value) is value:
+        yield f"{path}: {value!r} would be the same object in every clone. Leave it out."
+
+
+def _uses_what_can_change(function: types.FunctionType) -> bool:
+    defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    names = _names_in(function.__code__)
+    return any(_can_change(v) for v in defaults) or any(
+        _can_change(function.__globals__.get(name)) for name in names
+    )
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return set(code.co_names).union(*(_names_in(c) for c in inner))
+
+
+def has_foreign_parts(estimator: Any) -> bool:
+    """Whether an estimator contains classes or functions that no known library defines."""
+    values = [estimator, *estimator.get_params(deep=True).values()]
+    return any(_is_foreign(v) for v in values)
+
+
+def _is_foreign(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(_is_foreign(v) for v in value)
+    if isinstance(value, dict):
+        return any(_is_foreign(v) for v in value.values())
+    value = getattr(value, "_score_func", value)
+    named = value if callable(value) and hasattr(value, "__name__") else type(value)
+    return not _is_library(named.__module__)
 
 
 def _function(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, functools.partial):
         yield from _function(value.func, path)
         yield from _value([*value.args, *value.keywords.values()], path)
+    elif _is_library(getattr(value, "__module__", None)):
+        return
     elif isinstance(value, types.MethodType):
         yield f"{path}: a bound method may carry fitted state. Pass a plain function."
     elif getattr(value, "__closure__", None):
         yield f"{path}: a function that refers to variables around it may carry fitted state."
+    elif isinstance(value, types.FunctionType) and _uses_what_can_change(value):
+        yield (
+            f"{path}: {value.__name__} uses a global variable or a default that can change, and so "
+            "may carry state from one fit to the next. Make it a function of its rows."
+        )
     elif not isinstance(
         value, types.FunctionType | types.BuiltinFunctionType | np.ufunc | make_column_selector
     ) and not type(value).__module__.startswith(("sklearn.", "numpy.")):

@@ -1,12 +1,13 @@
-"""Known faults of `Forgetful`, each with the smallest script that shows it.
+"""What an adversary tried on `Forgetful`: each is refused or handled soundly.
 
-A test that begins to pass is to be moved to the tests of its subject: `strict=True` says so.
-Sorted by severity: certificates that are false, models that are silently bad, crashes, messages.
+Sorted by what went wrong at first: certificates that were false, models that were silently bad,
+crashes, refusals without need.
 """
 
 import pickle
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pandas as pd
@@ -41,10 +42,6 @@ y = X @ [1.0, 2.0, 3.0] + RNG.normal(size=60)
 c = (y > 0).astype(int)
 
 
-def fault(reason):
-    return pytest.mark.xfail(strict=True, reason=reason)
-
-
 def reloaded(model):
     return pickle.loads(pickle.dumps(model))
 
@@ -52,7 +49,6 @@ def reloaded(model):
 # False certificates -------------------------------------------------------------------------------
 
 
-@fault("correct() of a row that the attached table lacks drops another row")
 def test_a_correction_of_an_absent_row_keeps_the_others():
     left = np.arange(60) != 5
     model = reloaded(Forgetful(Ridge()).fit(X, y)).attach(X[left], y[left])
@@ -63,7 +59,6 @@ def test_a_correction_of_an_absent_row_keeps_the_others():
     assert model.fitted_.table.numbers.tolist() == model.remaining_.tolist()
 
 
-@fault("add() releases without rows that are absent but not forgotten")
 def test_an_addition_with_absent_rows_is_refused_or_has_them():
     left = np.arange(60) != 5
     model = reloaded(Forgetful(Ridge()).fit(X, y)).attach(X[left], y[left])
@@ -74,7 +69,6 @@ def test_an_addition_with_absent_rows_is_refused_or_has_them():
     assert certificate.evidence["n_rows"] == len(model.remaining_)
 
 
-@fault("add() and correct() turn pandas categories into text, and the column stays so")
 def test_a_category_stays_a_category_when_rows_come_and_go():
     frame = pd.DataFrame({"a": X[:, 0], "city": pd.Categorical(RNG.choice(["B", "O", "R"], 60))})
     columns = make_column_transformer(
@@ -88,17 +82,17 @@ def test_a_category_stays_a_category_when_rows_come_and_go():
     assert model.coef_.shape == cold
 
 
-@fault("dtypes of a forgotten row stay: category names '1.0' tell of a fractional value")
 def test_the_dtype_of_a_forgotten_row_leaves_with_it():
     whole = RNG.integers(3, size=(60, 2))
     model = Forgetful(make_pipeline(OneHotEncoder(), Ridge())).fit(whole, y)
     cold = model.released_[0].get_feature_names_out().tolist()
-    model.add([[0.5, 1.0]], [0.0])
+    with pytest.raises(WrongInput, match=r"int64 as at fit, got \[0.5"):
+        model.add([[0.5, 1.0]], [0.0])
+    model.add([[0.0, 1.0]], [0.0])
     model.unlearn(rows=[60])
     assert model.released_[0].get_feature_names_out().tolist() == cold
 
 
-@fault("class names become text, or floats, by a row that is forgotten later")
 @pytest.mark.parametrize("target", ["1", 2.5])
 def test_the_class_of_a_forgotten_row_leaves_no_dtype(target):
     model = Forgetful(LogisticRegression()).fit(X, c)
@@ -110,7 +104,6 @@ def test_the_class_of_a_forgotten_row_leaves_no_dtype(target):
     assert model.classes_.dtype == c.dtype
 
 
-@fault("float32 rows become float64 by a row that is forgotten later")
 def test_single_precision_is_kept():
     model = Forgetful(make_pipeline(PCA(2, random_state=0), Ridge())).fit(X.astype("f4"), y)
     cold = model.released_[0].components_
@@ -120,7 +113,6 @@ def test_single_precision_is_kept():
     assert model.released_[0].components_.dtype == cold.dtype
 
 
-@fault("the memory order of an array survives at fit, and is lost by unlearn")
 def test_columns_in_fortran_order_end_where_a_cold_fit_ends():
     table = np.asfortranarray(RNG.normal(size=(600, 3)) * 1e3 + 1 / 3)
     target = table @ [1.0, 2.0, 3.0]
@@ -148,7 +140,6 @@ def jittered(X):
     return X + np.random.default_rng().normal(size=X.shape)
 
 
-@fault("functions with mutable globals or defaults, or random ones, are accepted")
 @pytest.mark.parametrize("function", [centred_by_a_global, centred_by_a_default, jittered])
 def test_a_function_with_state_is_refused(function):
     SEEN.clear()
@@ -170,7 +161,6 @@ class Remembers(TransformerMixin, BaseEstimator):
         return (self.values_ == X).astype(float)
 
 
-@fault("a transformer that keeps state on its class is accepted, and so on by clone")
 def test_state_of_a_class_is_noticed():
     table = RNG.integers(4, size=(60, 1)).astype(float)
     table[0] = 9.0
@@ -203,13 +193,11 @@ class CentresOnce(TransformerMixin, BaseEstimator):
         return X - self.mean_
 
 
-@fault("a parameter that clone does not copy carries state from fit to fit")
 def test_a_parameter_that_is_shared_by_clones_is_refused():
     with pytest.raises(WrongInput):
         Forgetful(make_pipeline(CentresOnce(Holder()), Ridge())).fit(X, y)
 
 
-@fault("__sklearn_clone__ is looked for on the class only, clone takes the instance's")
 def test_an_instance_that_clones_itself_is_refused():
     scaler = StandardScaler().fit(X)
     scaler.__sklearn_clone__ = lambda: scaler
@@ -217,7 +205,6 @@ def test_an_instance_that_clones_itself_is_refused():
         Forgetful(make_pipeline(scaler, Ridge())).fit(X, y)
 
 
-@fault("functions inside make_scorer are not looked at")
 def test_a_scorer_with_state_is_refused():
     calls = []
 
@@ -241,14 +228,12 @@ class Shuffles(KFold):
             yield np.setdiff1d(order, fold), fold
 
 
-@fault("splitters of the user's own are not looked at, nor run twice")
 def test_a_splitter_with_state_is_refused():
     search = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=Shuffles(3))
     with pytest.raises(WrongInput):
         Forgetful(search).fit(X, y)
 
 
-@fault("refit=function may choose by time, which is no function of the rows")
 def test_a_choice_by_time_is_refused():
     search = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, refit=fastest)
     with pytest.raises(WrongInput):
@@ -259,7 +244,6 @@ def fastest(results):
     return int(np.argmin(results["mean_fit_time"]))
 
 
-@fault("a grid may set what check_program refuses")
 @pytest.mark.parametrize(
     ("estimator", "grid"),
     [
@@ -274,7 +258,6 @@ def test_a_grid_cannot_bring_in_what_is_refused(estimator, grid):
         Forgetful(GridSearchCV(estimator, grid)).fit(X, target)
 
 
-@fault("a fitted estimator is taken, and what it learned stays reachable and in pickles")
 def test_nothing_of_a_fitted_estimator_is_kept():
     estimator = make_pipeline(StandardScaler(), Ridge()).fit(X, y)
     model = Forgetful(estimator).fit(X, y)
@@ -282,7 +265,6 @@ def test_nothing_of_a_fitted_estimator_is_kept():
     assert estimator[-1].coef_.tobytes() not in pickle.dumps(model)
 
 
-@fault("DataFrame.attrs stays with the rows")
 def test_notes_of_a_frame_are_dropped():
     frame = pd.DataFrame(X, columns=list("abc"))
     frame.attrs["first row"] = X[0].tolist()
@@ -294,7 +276,6 @@ def test_notes_of_a_frame_are_dropped():
 # Silently bad models ------------------------------------------------------------------------------
 
 
-@fault("the objective of a searched head is not the one that the grid chose")
 @pytest.mark.parametrize(
     ("head", "grid", "target"),
     [
@@ -314,7 +295,6 @@ def test_a_grid_over_the_objective_is_followed_or_refused(head, grid, target):
     assert np.abs(model.coef_ - expected.coef_).max() < 0.03
 
 
-@fault("rows are recognised without the names of columns")
 def test_swapped_names_of_columns_are_noticed():
     frame = pd.DataFrame(X, columns=list("abc"))
     columns = make_column_transformer((StandardScaler(), ["a", "b"]))
@@ -323,7 +303,6 @@ def test_swapped_names_of_columns_are_noticed():
         model.attach(frame.rename(columns={"a": "c", "c": "a"}), y)
 
 
-@fault("integers beyond 2^53 are compared as doubles")
 def test_the_last_digit_of_a_large_integer_is_noticed():
     numbers = 2**53 + 2 * np.arange(60)[:, None]
     model = reloaded(Forgetful(make_pipeline(StandardScaler(), Ridge())).fit(numbers, y))
@@ -333,7 +312,6 @@ def test_the_last_digit_of_a_large_integer_is_noticed():
         model.attach(changed, y)
 
 
-@fault("None, NaN and NA have one digest, True and 1 another one, but encoders tell them apart")
 @pytest.mark.parametrize(("first", "second"), [(None, np.nan), (True, 1.0)])
 def test_values_that_encoders_tell_apart_are_told_apart(first, second):
     column = np.array([["a"], ["b"], [first]] * 20, dtype=object)
@@ -352,7 +330,6 @@ class NamesOfTypes(TransformerMixin, BaseEstimator):
         return np.array([[self.names_.index(type(v).__name__)] for v in np.ravel(X)], dtype=float)
 
 
-@fault("rows of a sparse table are recognised without the number of columns")
 def test_columns_added_to_a_sparse_table_are_noticed():
     table = sp.random(60, 5, 0.4, random_state=0, format="csr")
     wide = sp.csr_array((table.data, table.indices, table.indptr), shape=(60, 9))
@@ -361,7 +338,6 @@ def test_columns_added_to_a_sparse_table_are_noticed():
         model.attach(wide, y)
 
 
-@fault("weights do not reach a transformer inside a ColumnTransformer that asks for them")
 def test_nested_transformers_get_the_weights_they_ask_for():
     with sklearn.config_context(enable_metadata_routing=True):
         scaler = StandardScaler().set_fit_request(sample_weight=True)
@@ -374,7 +350,6 @@ def test_nested_transformers_get_the_weights_they_ask_for():
     assert np.array_equal(theirs, ours)
 
 
-@fault("a head that declines weights by metadata routing gets them")
 def test_a_head_that_declines_weights_gets_none():
     with sklearn.config_context(enable_metadata_routing=True):
         scaler = StandardScaler().set_fit_request(sample_weight=True)
@@ -389,7 +364,6 @@ def test_a_head_that_declines_weights_gets_none():
     assert np.abs(model.coef_ - expected[-1].coef_).max() < 0.03
 
 
-@fault("an infinite or huge target is learned, with a certificate's noise of infinity")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("head", [Ridge(), HuberRidge()])
 @pytest.mark.parametrize("value", [np.inf, 1e200])
@@ -403,13 +377,11 @@ def test_targets_must_be_finite(head, value):
     assert np.isfinite(model.coef_).all()
 
 
-@fault("a continuous target makes a class of every row")
 def test_a_classifier_refuses_a_continuous_target():
     with pytest.raises(ValueError, match=r"continuous|Unknown label"):
         Forgetful(LogisticRegression()).fit(X, y)
 
 
-@fault("the hash of a release does not cover functions, the link, or chosen hyperparameters")
 @pytest.mark.parametrize("what", ["function", "link"])
 def test_a_changed_function_changes_the_hash_of_the_release(what):
     if what == "function":
@@ -420,14 +392,13 @@ def test_a_changed_function_changes_the_hash_of_the_release(what):
     else:
         released = Forgetful(PoissonRegressor()).fit(X, np.abs(y)).released_
         before = hash_of_release(released)
-        released._base_loss = type("Other", (), {"link": None})()
+        released._base_loss = types.SimpleNamespace(link=None)
     assert hash_of_release(released) != before
 
 
 # Crashes ------------------------------------------------------------------------------------------
 
 
-@fault("the hash of a text vectoriser contains id(stop_words)")
 def test_a_vectoriser_with_stop_words_is_repeatable():
     frame = pd.DataFrame({"text": RNG.choice(["a cat", "a dog", "the bird"], size=60)})
     columns = make_column_transformer((TfidfVectorizer(stop_words=["the"]), "text"))
@@ -448,33 +419,29 @@ print(model.unlearn(rows=[0]).evidence["transformers_sha256"])
 """
 
 
-@fault("the hash of a text vectoriser differs from process to process: id(None)")
 def test_the_hash_of_transformers_is_the_same_in_every_process():
     run = [sys.executable, "-c", SCRIPT]
     printed = {subprocess.run(run, capture_output=True, check=True).stdout for _ in range(3)}
     assert len(printed) == 1
 
 
-@fault("columns with pandas.NA cannot be hashed")
 def test_missing_values_of_nullable_columns():
     frame = pd.DataFrame({"a": X[:, 0], "b": pd.array([True, None] * 30, dtype="boolean")})
     columns = make_column_transformer((StandardScaler(), ["a"]))
     Forgetful(make_pipeline(columns, Ridge())).fit(frame, y)
 
 
-@fault("categories in a column whose name is a number: keywords must be strings")
 def test_a_category_in_a_column_that_has_no_text_for_a_name():
     frame = pd.DataFrame({0: pd.Categorical(["a", "b"] * 30)})
     Forgetful(make_pipeline(OneHotEncoder(), Ridge())).fit(frame, y)
 
 
-@fault("two columns of the same name")
 def test_repeated_names_of_columns():
     frame = pd.DataFrame(X, columns=["a", "a", "b"])
-    Forgetful(Ridge()).fit(frame, y)
+    with pytest.raises(WrongInput, match="a name of its own"):
+        Forgetful(Ridge()).fit(frame, y)
 
 
-@fault("weights given to add for the first time change the digests of all rows at attach")
 def test_weights_that_come_later():
     model = Forgetful(Ridge()).fit(X, y)
     model.add(X[:1], y[:1], sample_weight=[2.0])
@@ -482,7 +449,6 @@ def test_weights_that_come_later():
     reloaded(model).attach(np.vstack([X, X[:1]]), np.append(y, y[0]), sample_weight=weights)
 
 
-@fault("a stored zero changes the digest of a sparse row")
 def test_a_stored_zero_is_a_zero():
     table = sp.csr_array(np.where(X > 0, X, 0.0))
     stored = sp.csr_array(X)
@@ -490,31 +456,26 @@ def test_a_stored_zero_is_a_zero():
     reloaded(Forgetful(Ridge()).fit(table, y)).attach(stored, y)
 
 
-@fault("add() and correct() refuse new rows that are all without weight")
 def test_a_row_without_weight_is_added():
     model = Forgetful(Ridge()).fit(X, y, sample_weight=np.ones(60))
     model.add(X[:1], y[:1], sample_weight=[0.0])
 
 
-@fault("an empty table: numpy's message about reshape")
 def test_an_empty_table_is_refused_by_name():
     with pytest.raises(WrongInput):
         reloaded(Forgetful(Ridge()).fit(X, y)).attach(X[:0], y[:0])
 
 
-@fault("a sparse row added to dense ones")
 def test_a_sparse_row_after_dense_ones():
     Forgetful(Ridge()).fit(X, y).add(sp.csr_array(X[:1]), y[:1])
 
 
-@fault("all rows with weight forgotten: numpy's message")
 def test_the_last_weight_is_forgotten():
     weights = (np.arange(60) < 3).astype(float)
     with pytest.raises(WrongInput, match="weight"):
         Forgetful(Ridge()).fit(X, y, sample_weight=weights).unlearn(rows=[0, 1, 2])
 
 
-@fault("weights whose sum overflows: ZeroDivisionError")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("size", [1e300, 1e-300])
 def test_extreme_weights(size):
@@ -522,29 +483,29 @@ def test_extreme_weights(size):
         Forgetful(LogisticRegression()).fit(X, c, sample_weight=np.full(60, size))
 
 
-@fault("a target of one column or of two, for a classifier: numpy's broadcasting error")
 @pytest.mark.parametrize("columns", [1, 2])
 def test_targets_of_two_dimensions(columns):
-    with pytest.raises((WrongInput, sklearn.exceptions.DataConversionWarning)):
+    with pytest.raises((ValueError, sklearn.exceptions.DataConversionWarning), match="1d array"):
         Forgetful(LogisticRegression()).fit(X, np.column_stack([c] * columns))
 
 
-@fault("a grid over heads that are not known: KeyError")
 def test_a_grid_over_unknown_heads():
     search = GridSearchCV(make_pipeline(Ridge()), {"ridge": [SVC(random_state=0)]}, cv=3)
     with pytest.raises(WrongInput):
         Forgetful(search).fit(X, c)
 
 
-@fault("weights in a search inside, with metadata routing: a TypeError of scikit-learn")
 def test_weights_in_a_search_with_metadata_routing():
     with sklearn.config_context(enable_metadata_routing=True):
-        head = Ridge().set_fit_request(sample_weight=True)
-        search = GridSearchCV(make_pipeline(StandardScaler(), head), {"ridge__alpha": [1.0, 9.0]})
-        Forgetful(search).fit(X, y, sample_weight=np.ones(60))
+        head = Ridge().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        search = GridSearchCV(make_pipeline(scaler, head), {"ridge__alpha": [1.0, 9.0]})
+        weights = RNG.uniform(0.0, 5.0, size=60)
+        model = Forgetful(search).fit(X, y, sample_weight=weights)
+        theirs = clone(search).fit(X, y, sample_weight=weights)
+    assert np.abs(model.coef_ - theirs.best_estimator_[-1].coef_).max() < 0.03
 
 
-@fault("a list of splits, or PredefinedSplit, ends in an IndexError at the first request")
 def test_fixed_splits_are_refused_at_fit():
     search = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=list(KFold(3).split(X)))
     with pytest.raises(WrongInput):
@@ -554,18 +515,15 @@ def test_fixed_splits_are_refused_at_fit():
 # Refused without need -----------------------------------------------------------------------------
 
 
-@fault("scikit-learn's own functions are wrapped, and so are taken for closures")
 def test_scikit_learns_own_score_functions_are_allowed():
     Forgetful(make_pipeline(SelectKBest(k=2), LogisticRegression())).fit(X, c)
 
 
-@fault("TargetEncoder's random_state='deprecated' is taken for a random one")
 def test_a_target_encoder_with_a_seeded_splitter_is_allowed():
     encoder = TargetEncoder(cv=KFold(5, shuffle=True, random_state=0))
     Forgetful(make_pipeline(encoder, Ridge())).fit(X, y)
 
 
-@fault("a large radius is refused for Huber's loss: no curvature is left in so large a ball")
 def test_more_noise_is_not_harder():
     for score_noise in (0.01, 0.3):
         Forgetful(HuberRidge(threshold=0.5), epsilon=20.0, score_noise=score_noise).fit(X, y)

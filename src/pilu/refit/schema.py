@@ -1,0 +1,196 @@
+"""What kind of table the rows come in: its columns and their types, fixed at fit.
+
+Rows that come later are brought to the schema, or refused. So a row that is forgotten leaves no
+type behind: no column that became text or fractions because of it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from pilu.exceptions import WrongInput
+
+_REMEDY = "Fit again with a type that holds them all."
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Kind and columns of a table, and the type of its targets."""
+
+    kind: str  # "array", "sparse", "frame" or "texts"
+    n_columns: int
+    names: tuple[Any, ...] | None  # of a frame's columns
+    dtypes: tuple[Any, ...]  # of a frame's columns, or the one of an array
+    target: str  # numpy's kind of the targets
+    target_shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, X: Any, y: Any, *, labels: bool | None = None) -> "Schema":
+        """The schema of given rows; `labels` says whether y holds class labels or numbers."""
+        X, y = _plain_rows(X), _plain_targets(y)
+        target = y.dtype.kind
+        if labels is False and target in "biuf":
+            target = "f"
+        shape = y.shape[1:]
+        if _is_frame(X):
+            names, dtypes = tuple(X.columns), tuple(_without_names(t) for t in X.dtypes)
+            if not X.columns.is_unique:
+                again = X.columns[X.columns.duplicated()].tolist()
+                raise WrongInput(
+                    f"every column of X must have a name of its own, got {again} twice."
+                )
+            return cls("frame", len(names), names, dtypes, target, shape)
+        kind = "sparse" if sp.issparse(X) else "texts" if X.ndim == 1 else "array"
+        n_columns = 0 if X.ndim == 1 else X.shape[1]
+        return cls(kind, n_columns, None, (X.dtype,), target, shape)
+
+    def rows(self, X: Any) -> Any:
+        """A copy of rows in this schema."""
+        X = _plain_rows(X)
+        if _is_frame(X) != (self.kind == "frame"):
+            needed = "a frame" if self.kind == "frame" else "an array"
+            raise WrongInput(f"X must be {needed}, as at fit, got {type(X).__name__}.")
+        if self.kind == "frame":
+            return self._frame(X)
+        if sp.issparse(X) and self.kind == "array":
+            X = X.toarray()
+        n_columns = 0 if X.ndim == 1 else X.shape[1]
+        if n_columns != self.n_columns:
+            raise WrongInput(f"X must have {self.n_columns} columns, got {n_columns}.")
+        if self.kind == "sparse":
+            return _clean_sparse(X, self.dtypes[0])
+        return _cast(X, self.dtypes[0], "X")
+
+    def _frame(self, X: Any) -> Any:
+        assert self.names is not None
+        names = tuple(X.columns)
+        if names != self.names:
+            if sorted(map(repr, names)) != sorted(map(repr, self.names)):
+                missing = [n for n in self.names if n not in names]
+                unknown = [n for n in names if n not in self.names]
+                raise WrongInput(
+                    f"X must have the columns of the fit, got {unknown or 'none'} beside them and "
+                    f"{missing or 'none'} missing."
+                )
+            X = X[list(self.names)]
+        X = X.reset_index(drop=True)
+        X.attrs = {}
+        for i, dtype in enumerate(self.dtypes):
+            if not _is_category(dtype) and X.dtypes.iloc[i] == dtype:
+                continue
+            if not (_is_category(dtype) and not dtype.ordered and _is_category(X.dtypes.iloc[i])):
+                X.isetitem(i, _cast_series(X.iloc[:, i], dtype, f"column {self.names[i]!r} of X"))
+        return X
+
+    def targets(self, y: Any) -> NDArray[Any]:
+        """Targets in this schema."""
+        values = _plain_targets(y)
+        if values.shape[1:] != self.target_shape:
+            raise WrongInput(
+                f"y must have shape (n, {', '.join(map(str, self.target_shape))}) as at fit, got "
+                f"{values.shape}."
+            )
+        if self.target == "f" and values.dtype.kind in "biuf":
+            return values.astype(np.float64)
+        if self.target == values.dtype.kind or self.target == "O":
+            return values
+        if self.target in "biuf" and values.dtype.kind in "biuf":
+            return _cast(values, np.dtype(np.int64 if self.target in "iu" else bool), "y")
+        raise WrongInput(
+            f"y must have the type of the labels at fit, got {values.ravel()[0]!r}. {_REMEDY}"
+        )
+
+
+def _is_category(dtype: Any) -> bool:
+    return str(dtype) == "category"
+
+
+def _without_names(dtype: Any) -> Any:
+    """A column's type; categories without an order are not part of it, for they come and go."""
+    return type(dtype)() if _is_category(dtype) and not dtype.ordered else dtype
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def _plain_rows(X: Any) -> Any:
+    """The rows as a frame, a CSR matrix, an array, or texts."""
+    if _is_frame(X):
+        rows = X
+    elif sp.issparse(X):
+        rows = sp.csr_array(X)
+    else:
+        rows = np.asarray(X)
+        if rows.ndim == 1 and len(rows) and all(isinstance(v, str) for v in rows.tolist()):
+            rows = rows.astype(object)
+        elif rows.ndim != 2:
+            raise WrongInput(
+                f"X must have two dimensions, rows and columns, got shape {rows.shape}. Reshape "
+                "your data: X.reshape(-1, 1) for a single column, X.reshape(1, -1) for a row."
+            )
+    if rows.shape[0] == 0:
+        raise WrongInput(f"X must have at least one row, got 0 sample(s) (shape={rows.shape}).")
+    return rows
+
+
+def _plain_targets(y: Any) -> NDArray[Any]:
+    if y is None:
+        raise WrongInput("requires y to be passed, but the target y is None.")
+    values = np.array(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    if values.ndim not in (1, 2):
+        raise WrongInput(f"y must have one or two dimensions, got shape {values.shape}.")
+    return np.array(values.tolist()) if values.dtype.kind in "US" else values
+
+
+def _clean_sparse(X: Any, dtype: Any) -> Any:
+    """Without stored zeros, indices in order: equal rows are stored alike."""
+    X = sp.csr_array(X, dtype=dtype, copy=True)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    return X
+
+
+def _cast(values: NDArray[Any], dtype: Any, what: str) -> NDArray[Any]:
+    """A copy in another type, if no value is lost by it; floats may become shorter ones."""
+    if values.dtype == dtype or dtype.kind == "O":
+        return np.array(values, dtype=dtype, order="C")
+    if values.dtype.kind == dtype.kind and dtype.kind in "US":
+        return np.array(values.tolist())  # by content: the width may come from another row
+    try:
+        cast = values.astype(dtype)
+        kept = dtype.kind == "f" and values.dtype.kind in "biuf"
+        kept = kept or bool((cast == values).all())
+    except (TypeError, ValueError, OverflowError):
+        kept = False
+    if not kept or dtype.kind in "US":
+        shown = values.ravel()[:3].tolist()
+        raise WrongInput(
+            f"{what} must hold values of type {dtype} as at fit, got {shown}. {_REMEDY}"
+        )
+    return np.ascontiguousarray(cast)
+
+
+def _cast_series(series: Any, dtype: Any, what: str) -> Any:
+    """A column of a frame in another type; categories need not be the same."""
+    if _is_category(dtype):
+        cast = series.astype(dtype)
+        if int(cast.isna().sum()) == int(series.isna().sum()):
+            return cast
+    else:
+        try:
+            cast = series.astype(dtype)
+            if str(dtype).lower().startswith("float") or _same(series, cast):
+                return cast
+        except (TypeError, ValueError):
+            pass
+    shown = series.head(3).tolist()
+    raise WrongInput(f"{what} must hold values of type {dtype} as at fit, got {shown}. {_REMEDY}")
+
+
+def _same(one: Any, other: Any) -> bool:
+    both = one.isna() & other.isna()
+    return bool(((one == other).fillna(False).astype(bool) | both).all())
