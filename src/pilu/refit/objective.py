@@ -47,6 +47,7 @@ class Point:
     gradient: Array
     value: float
     errors: Array = field(repr=False)  # bounds on |gradient error|, one per group of outputs
+    intercept_error: float  # the same for the last row of the gradient alone, all outputs
     score_errors: Array = field(repr=False)  # n x 1
     accurate: bool = False
 
@@ -153,7 +154,8 @@ class Objective:
         if not accurately:
             return sums * length * self.row_norms
         rest = sums * 2.0**-self._split * math.sqrt(self.shape[0])
-        errors = length * (rest * (self.row_norms + 1.0) + gamma(3) * self.row_norms)
+        # gamma_2 is for the rounding of rows when they were centred.
+        errors = length * (rest * (self.row_norms + 1.0) + gamma(2) * self.row_norms)
         total: Array = errors + gamma(4) * np.abs(scores).max(axis=1, keepdims=True)
         return total
 
@@ -193,14 +195,14 @@ class Objective:
         means = theta.mean(axis=1, keepdims=True) if self.loss.joint else np.zeros((len(theta), 1))
         gradient = self.sum_over_rows(weighted) + self.penalty * theta + self.gauge * means
         score_errors = self._score_errors(theta, scores, accurately)
-        errors = self._gradient_errors(theta, scores, slopes, weighted, score_errors)
+        errors, intercept = self._gradient_errors(theta, scores, slopes, weighted, score_errors)
         value = self.value(theta, scores)
-        return Point(theta, scores, gradient, value, errors, score_errors, accurately)
+        return Point(theta, scores, gradient, value, errors, intercept, score_errors, accurately)
 
     def _gradient_errors(
         self, theta: Array, scores: Array, slopes: Array, weighted: Array, score_errors: Array
-    ) -> Array:
-        """Bounds on the gradient's error, one for each group."""
+    ) -> tuple[Array, float]:
+        """Bounds on the gradient's error for each group, and for its last row, the intercept's."""
         slope_errors = self._slope_errors(scores, slopes, score_errors)
         sums = gamma(_ROWS_IN_BLOCK + len(self.blocks) + 6)
         per_row = self.weights * slope_errors + sums * np.abs(weighted)
@@ -212,8 +214,10 @@ class Objective:
             fixed = np.array([np.linalg.norm(penalty)])
         else:
             fixed = _column_norms(penalty)
-        bounds: Array = _SAFE * ((self.row_norms * per_row).sum(axis=0) + fixed)
-        return bounds + np.finfo(np.float64).tiny
+        tiny = np.finfo(np.float64).tiny
+        bounds: Array = _SAFE * ((self.row_norms * per_row).sum(axis=0) + fixed) + tiny
+        last = float(np.linalg.norm(per_row.sum(axis=0) + np.linalg.norm(penalty[-1])))
+        return bounds, _SAFE * last + tiny
 
     def _slope_errors(self, scores: Array, slopes: Array, score_errors: Array) -> Array:
         """Bounds on the slopes' errors: from the scores, and from their own evaluation."""

@@ -112,7 +112,7 @@ def distance_by_penalty(objective: Objective, point: Point, within: float) -> fl
     intercept, mixed = _intercept_curvature(objective, point, within)
     if intercept <= 0.0:
         return math.inf
-    gap = (float(np.linalg.norm(g[-1])) + error) / intercept
+    gap = (float(np.linalg.norm(g[-1])) + point.intercept_error) / intercept
     coefficients = (float(np.linalg.norm(g[:-1])) + error + mixed * gap) / least
     bound = math.hypot(coefficients, gap + mixed / intercept * coefficients) * _ROUNDED_UP
     return bound if bound <= within else math.inf
