@@ -56,10 +56,18 @@ class HeadProblem:
     classes: NDArray[Any] | None = None
     penalised_scaling: float | None = None  # liblinear's constant column, if it is used
     released: dict[str, Any] = field(default_factory=dict)  # more attributes of the fitted head
+    candidates: Array | None = None  # alphas to choose from by leave-one-out
+    per_target: bool = False  # whether each target chooses its own
 
     def take(self, rows: NDArray[np.bool_]) -> "HeadProblem":
         """The problem of some rows."""
         return replace(self, targets=self.targets[rows], weights=self.weights[rows])
+
+    def choosing(self, alpha: Any) -> "HeadProblem":
+        """The problem with one of the candidates, or one for each target."""
+        alpha = alpha if np.ndim(alpha) else float(alpha)
+        released = {**self.released, "alpha_": alpha}
+        return replace(self, alpha=np.atleast_1d(alpha), candidates=None, released=released)
 
 
 class Head(ABC):
@@ -104,9 +112,17 @@ class _RidgeHead(Head):
         released: dict[str, Any] = {"_one_target": np.ndim(y) == 1}
         if chosen is not None:
             released["alpha_"] = chosen if np.ndim(chosen) else float(chosen)
-        alpha = _alphas("alpha", head.alpha if chosen is None else chosen, Y.shape[1])
+        candidates = _candidates(head, chosen)
+        alpha = _alphas("alpha", _alpha(head, chosen, candidates), Y.shape[1])
         return HeadProblem(
-            SquaredError(), Y, weights, alpha, _spread(Y, weights), released=released
+            SquaredError(),
+            Y,
+            weights,
+            alpha,
+            _spread(Y, weights),
+            released=released,
+            candidates=candidates,
+            per_target=bool(getattr(head, "alpha_per_target", False)) and Y.shape[1] > 1,
         )
 
     def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
@@ -139,8 +155,16 @@ class _RidgeClassifierHead(Head):
         released: dict[str, Any] = {"_label_binarizer": binarizer, "classes_": classes}
         if chosen is not None:
             released["alpha_"] = float(chosen)
-        alpha = _alphas("alpha", head.alpha if chosen is None else chosen, 1)
-        return HeadProblem(SquaredError(), Y, weights, alpha, classes=classes, released=released)
+        candidates = _candidates(head, chosen)
+        return HeadProblem(
+            SquaredError(),
+            Y,
+            weights,
+            _alphas("alpha", _alpha(head, chosen, candidates), 1),
+            classes=classes,
+            released=released,
+            candidates=candidates,
+        )
 
     def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
         """Flat coefficients for two classes."""
@@ -336,6 +360,22 @@ HEADS: dict[type, Head] = {
     TweedieRegressor: _TweedieHead(),
     HuberRidge: _HuberHead(),
 }
+
+
+def _candidates(head: Any, chosen: Any) -> Array | None:
+    """The grid of RidgeCV or RidgeClassifierCV, if none of it is chosen yet."""
+    if chosen is not None or not isinstance(head, RidgeCV | RidgeClassifierCV):
+        return None
+    alphas = np.atleast_1d(np.asarray(head.alphas, dtype=np.float64))
+    if not ((alphas > 0) & (alphas < np.inf)).all():
+        raise WrongInput(f"alphas must be positive for leave-one-out, got alphas={head.alphas!r}.")
+    return alphas
+
+
+def _alpha(head: Any, chosen: Any, candidates: Array | None) -> Any:
+    if candidates is not None:
+        return candidates[0]  # until one is chosen
+    return head.alpha if chosen is None else chosen
 
 
 def _alphas(name: str, alpha: Any, n_targets: int) -> Array:

@@ -199,7 +199,9 @@ def _weights(weights: Any, n: int) -> Array | None:
 
 
 def _rows(X: Any, positions: Positions) -> Any:
-    return X.iloc[positions] if hasattr(X, "iloc") else X[positions]
+    if hasattr(X, "iloc"):
+        return X.iloc[positions]
+    return X[positions] if sp.issparse(X) else np.take(X, positions, axis=0)
 
 
 def _stacked(first: Any, second: Any) -> Any:

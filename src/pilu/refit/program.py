@@ -23,11 +23,13 @@ from pilu.exceptions import NoiseBelowPrecision, WrongInput
 from pilu.refit.choice import best_of_search, choose_for_head
 from pilu.refit.coordinates import Coordinates
 from pilu.refit.fingerprints import fingerprint
+from pilu.refit.gram import Gram
 from pilu.refit.heads import HEADS, HeadProblem
 from pilu.refit.held_rows import Table
 from pilu.refit.objective import Objective
 from pilu.refit.refusals import is_search
-from pilu.refit.solve import has_exact_hessian, solve
+from pilu.refit.ridge_alpha import leave_one_out
+from pilu.refit.solve import MOST_PARAMETERS, has_exact_hessian, solve
 
 __all__ = [
     "Options",
@@ -164,17 +166,30 @@ def _set_up(
         fit_intercept=bool(head.fit_intercept),
         penalised_scaling=problem.penalised_scaling,
     )
+    rows = coordinates.rows(X)
+    gram = _gram(problem, rows)
+    if problem.candidates is not None:
+        problem = problem.choosing(leave_one_out(problem, coordinates, rows, gram).best)
     objective = Objective(
         problem.loss,
-        coordinates.rows(X),
+        rows,
         problem.targets,
         problem.weights,
         coordinates.penalty(problem.alpha),
         coordinates.free_intercept,
+        gram,
     )
     noise = options.score_noise * problem.unit / _typical_norm(objective)
     radius = 0.5 * options.mu * noise * (1 - 1e-12)
     return Prepared(estimator, head, problem, coordinates, objective, noise, radius)
+
+
+def _gram(problem: HeadProblem, rows: Any) -> Gram | None:
+    """The Gram matrix of squared error, if it is small enough or needed to choose alpha."""
+    n, P = rows.shape
+    small = P <= MOST_PARAMETERS or (problem.candidates is not None and n >= P)
+    wanted = problem.loss.constant_curvature and problem.weights.shape[1] == 1
+    return Gram.of(rows, problem.weights) if wanted and small else None
 
 
 def _typical_norm(objective: Objective) -> float:
@@ -185,7 +200,7 @@ def _typical_norm(objective: Objective) -> float:
 
 def _check_size(X: Any) -> None:
     values = X.data if sp.issparse(X) else X
-    if values.size and not np.abs(values).max() <= LARGEST_NUMBER:
+    if values.size and not max(values.max(), -values.min()) <= LARGEST_NUMBER:
         raise WrongInput(
             f"transformed rows must be at most {LARGEST_NUMBER:g} in size. Put a scaler in front "
             "of the head."
