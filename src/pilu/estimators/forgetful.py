@@ -130,7 +130,14 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_repeatable(prepared, table)
         done = release(prepared, None, gaussian_source(self.random_state, 0))
         self.fitted_ = Refitted(
-            table, book, np.ones(n, dtype=bool), table.digests, key, done.estimator, 1
+            table,
+            book,
+            np.ones(n, dtype=bool),
+            table.digests,
+            key,
+            done.estimator,
+            1,
+            kept=prepared.kept,
         )
         return self
 
@@ -248,7 +255,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             table, groups=groups_of(changes["book"], len(changes["live"]), table.numbers)
         )
         check_program(self.estimator)
-        prepared = prepare(self.estimator, table, options)
+        prepared = prepare(self.estimator, table, options, fitted.kept)
         source = gaussian_source(self.random_state, fitted.n_releases)
         done = release(prepared, head_of(fitted.released), source)
         certificate = self._certificate(done, table, gone, options)
@@ -257,6 +264,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             table=table,
             released=done.estimator,
             n_releases=fitted.n_releases + 1,
+            kept=prepared.kept,
             **changes,
         )
         return certificate
@@ -304,7 +312,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         absent = set(np.flatnonzero(fitted.live).tolist()) - set(numbers.tolist())
         table = replace(table, numbers=numbers).take(np.argsort(numbers))
         table = replace(table, groups=groups_of(fitted.book, len(fitted.live), table.numbers))
-        self.fitted_ = replace(fitted, table=table, absent=frozenset(absent))
+        self.fitted_ = replace(fitted, table=table, absent=frozenset(absent), kept=None)
         return self
 
     def _table(self) -> Table:

@@ -11,6 +11,7 @@ from pilu._checks import complaint
 from pilu.estimators.requests import RowBook
 from pilu.exceptions import RowsChanged, WrongInput
 from pilu.refit.held_rows import Table
+from pilu.refit.kept import Kept
 
 __all__ = ["Refitted", "groups_of", "recognise"]
 
@@ -27,9 +28,10 @@ class Refitted:
     released: Any
     n_releases: int
     absent: frozenset[int] = frozenset()  # numbers of rows that attached tables no longer have
+    kept: Kept | None = field(default=None, repr=False)  # sums over rows, in memory only
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "table": None}
+        return {**self.__dict__, "table": None, "kept": None}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)

@@ -23,13 +23,15 @@ from pilu.exceptions import NoiseBelowPrecision, WrongInput
 from pilu.refit.choice import best_of_search, choose_for_head
 from pilu.refit.coordinates import Coordinates
 from pilu.refit.fingerprints import fingerprint
-from pilu.refit.gram import Gram
-from pilu.refit.heads import HEADS, HeadProblem
+from pilu.refit.front import front_of
+from pilu.refit.head import HeadProblem
+from pilu.refit.heads import HEADS
 from pilu.refit.held_rows import Table
+from pilu.refit.kept import Kept
 from pilu.refit.objective import Objective
 from pilu.refit.refusals import is_search
-from pilu.refit.ridge_alpha import leave_one_out
-from pilu.refit.solve import MOST_PARAMETERS, has_exact_hessian, solve
+from pilu.refit.solve import has_exact_hessian, solve
+from pilu.refit.sums_of_squares import sums_of_squares
 
 __all__ = [
     "Options",
@@ -70,6 +72,7 @@ class Prepared:
     objective: Objective
     noise: float  # sigma, of each standard coordinate
     radius: float
+    kept: Kept | None = None  # for the next run; not a function of the table alone
 
     @property
     def transformers_sha256(self) -> str:
@@ -92,8 +95,11 @@ class Release:
     transformers_sha256: str
 
 
-def prepare(estimator: Any, table: Table, options: Options) -> Prepared:
-    """Fit transformers, choose hyperparameters and set up the head on a table."""
+def prepare(estimator: Any, table: Table, options: Options, before: Kept | None = None) -> Prepared:
+    """Fit transformers, choose hyperparameters and set up the head on a table.
+
+    `before` is what an earlier run kept. It can save time, and changes nothing else.
+    """
     X, y, w, groups = table.X, table.y, table.weights, table.groups
     estimator = part = _best(clone(estimator), X, y, w, groups)
     while isinstance(part, Pipeline):
@@ -102,7 +108,7 @@ def prepare(estimator: Any, table: Table, options: Options) -> Prepared:
         last = _best(last, X, y, w, groups)
         part.steps[-1] = (name, last)
         part = last
-    return _set_up(estimator, part, X, y, w, groups, options)
+    return _set_up(estimator, part, X, table, options, before)
 
 
 def check_repeatable(prepared: Prepared, table: Table) -> None:
@@ -145,16 +151,16 @@ def _set_up(
     estimator: Any,
     head: Any,
     X: Any,
-    y: NDArray[Any],
-    w: Array | None,
-    groups: Any,
+    table: Table,
     options: Options,
+    before: Kept | None,
 ) -> Prepared:
+    y, w = table.y, table.weights
     X = validate_data(
         head, X, accept_sparse="csr", dtype=np.float64, order="C", ensure_min_samples=1
     )
     _check_size(X)
-    chosen = choose_for_head(head, X, y, w, groups)
+    chosen = choose_for_head(head, X, y, w, table.groups)
     weights = np.ones((len(y), 1)) if w is None else w[:, None]
     problem = HEADS[type(head)].problem(head, y, weights, chosen)
     kept: NDArray[np.bool_] = np.asarray(problem.weights.any(axis=1))
@@ -167,9 +173,9 @@ def _set_up(
         penalised_scaling=problem.penalised_scaling,
     )
     rows = coordinates.rows(X)
-    gram = _gram(problem, rows)
-    if problem.candidates is not None:
-        problem = problem.choosing(leave_one_out(problem, coordinates, rows, gram).best)
+    front = front_of(transformers_of(estimator), table, coordinates)
+    used = np.flatnonzero(kept)
+    problem, gram, keep = sums_of_squares(problem, coordinates, rows, front, table, used, before)
     objective = Objective(
         problem.loss,
         rows,
@@ -181,15 +187,7 @@ def _set_up(
     )
     noise = options.score_noise * problem.unit / _typical_norm(objective)
     radius = 0.5 * options.mu * noise * (1 - 1e-12)
-    return Prepared(estimator, head, problem, coordinates, objective, noise, radius)
-
-
-def _gram(problem: HeadProblem, rows: Any) -> Gram | None:
-    """The Gram matrix of squared error, if it is small enough or needed to choose alpha."""
-    n, P = rows.shape
-    small = P <= MOST_PARAMETERS or (problem.candidates is not None and n >= P)
-    wanted = problem.loss.constant_curvature and problem.weights.shape[1] == 1
-    return Gram.of(rows, problem.weights) if wanted and small else None
+    return Prepared(estimator, head, problem, coordinates, objective, noise, radius, keep)
 
 
 def _typical_norm(objective: Objective) -> float:

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.refit.coordinates import Coordinates
-from pilu.refit.gram import Gram
-from pilu.refit.heads import HeadProblem
+from pilu.refit.gram import Gram, gamma
+from pilu.refit.head import HeadProblem
+from pilu.refit.loo_errors import basis_tolerance, eigen_tolerance
 
 __all__ = ["LeaveOneOut", "leave_one_out"]
 
@@ -36,6 +37,7 @@ class LeaveOneOut:
     problem: HeadProblem = field(repr=False)
     squares: Array
     leverages: Array = field(repr=False)
+    slopes: Array = field(repr=False)  # -alpha dh/dalpha, for every row and alpha
 
     @property
     def best(self) -> Any:
@@ -61,17 +63,19 @@ def leave_one_out(
         B = B - (w * B).sum(axis=0) / total
     basis = _Basis.of(rows[:, :p], w, mean, coordinates.scale, gram)
     root = np.sqrt(w)
-    squares, leverages = np.zeros((len(alphas), B.shape[1])), np.empty((n, len(alphas)))
+    m = len(alphas)
+    squares, leverages, slopes = np.zeros((m, B.shape[1])), np.empty((n, m)), np.empty((n, m))
     projected = basis.project(rows[:, :p], w, B)
     shrunk = 1.0 / (basis.values[:, None] + alphas)
     for start in range(0, n, _ROWS):
         part = slice(start, start + _ROWS)
         T = root[part] * (rows[part, :p] @ basis.vectors - basis.centre)
-        leverages[part] = own[part] + (T * T) @ shrunk
-        for j in range(len(alphas)):
+        both = (T * T) @ np.hstack([shrunk, alphas * shrunk**2])
+        leverages[part], slopes[part] = own[part] + both[:, :m], both[:, m:]
+        for j in range(m):
             errors = root[part] * B[part] - T @ (shrunk[:, j : j + 1] * projected)
             squares[j] += ((errors / (1.0 - leverages[part, j : j + 1])) ** 2).sum(axis=0)
-    return LeaveOneOut(problem, squares, leverages)
+    return LeaveOneOut(problem, squares, leverages, slopes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +92,12 @@ class _Basis:
         n, p = rows.shape
         if gram is not None and p <= n:
             centred = gram.matrix[:p, :p] - w.sum() * np.outer(mean, mean)
-            values, V = np.linalg.eigh(scale[:, None] * centred * scale)
+            centred = scale[:, None] * centred * scale
+            values, V = np.linalg.eigh(centred)
+            values = np.maximum(values, 0.0)
+            _check_eigen(centred, values, V)
             vectors = scale[:, None] * V
-            return cls(np.maximum(values, 0.0), vectors, mean @ vectors)
+            return cls(values, vectors, mean @ vectors)
         A = np.sqrt(w) * (rows - mean) * scale
         values, left = np.linalg.eigh(A @ A.T)
         keep = values > values[-1] * n * 1e-15
@@ -101,3 +108,14 @@ class _Basis:
         """A'B in the eigenbasis, for centred B."""
         projected: Array = self.vectors.T @ (rows.T @ (w * B))
         return projected
+
+
+def _check_eigen(matrix: Array, values: Array, V: Array) -> None:
+    """The bounds of `loo_errors.py` take the eigendecomposition to be as good as this."""
+    p, trace = len(values), float(values.sum())
+    residual = float(np.linalg.norm(matrix - (V * values) @ V.T)) + 1.01 * gamma(p + 4) * trace
+    inner = V.T @ V
+    inner[np.arange(p), np.arange(p)] -= 1.0
+    skew = float(np.linalg.norm(inner)) + 1.01 * gamma(p + 2) * p
+    if not (residual <= eigen_tolerance(p) * trace and skew <= basis_tolerance(p)):
+        raise ArithmeticError("LAPACK's eigendecomposition is inaccurate; please report this.")
