@@ -26,7 +26,7 @@ _SAFE = 1.05  # for products of small errors, and for the rounding of the bounds
 
 def eigen_tolerance(p: int) -> float:
     """What V diag(v) V' may be off by, relative to the trace; it is checked."""
-    return 16 * (p + 16) * _UNIT
+    return 3 * (p + 16) * _UNIT
 
 
 def basis_tolerance(p: int) -> float:
@@ -131,18 +131,24 @@ class ColdErrors:
         bound = np.sqrt(computed) * 1.002 + _SAFE * absolute
         return np.minimum(np.where(relative <= 1e-3, bound, np.inf), np.sqrt(np.minimum(h, 1.0)))
 
-    def residuals(self, targets: Array, centred: Array) -> Array:
+    def residuals(self, targets: Array, centred: Array, theta: Array) -> Array:
         """Bounds on the norm of the errors of residuals, alphas x targets.
 
-        `targets` and `centred` are the norms of weighted targets, before and after centring.
+        `targets` and `centred` are the norms of weighted targets, before and after centring;
+        `theta` bounds the coefficients of the true minimisers, alphas x targets.
         """
         sizes = self.sizes
-        n, p, root = sizes.n, sizes.p, np.sqrt(self.alphas)[:, None]
-        form = 2.2 * self.relative[:, None]
-        length = math.hypot(sizes.length, math.sqrt(sizes.weight) * sizes.mean)
+        n, p, alphas, root = sizes.n, sizes.p, self.alphas[:, None], np.sqrt(self.alphas)[:, None]
+        W, dz, skewed = sizes.weight, sizes.mean_error, basis_tolerance(sizes.p)
+        length = math.hypot(sizes.length, math.sqrt(W) * sizes.mean)
+        rows = sizes.row_error / root * targets
+        theta = 1.1 * theta + 6 * rows / root
+        form = (self.matrix + skewed * alphas) * theta / (2 * root)
+        form += skewed * length * (theta + 1.01 * centred / (2 * root))
+        mean = (2 * math.sqrt(W) * dz / root + W * dz**2 / alphas) * centred
+        mean = mean + 2 * gamma(n + 4) * length / root * targets
         cross = (5 * gamma(n + 4) + 1.1 * gamma(p + 4) * math.sqrt(p)) * length * targets
-        floats = 1.1 * gamma(p + 16) * (math.sqrt(p) + 1) * length / root * targets
-        centring = 2.2 * gamma(n + 4) * length / root * targets
-        rows = (6 * sizes.row_error / root + 3 * gamma(n + 4)) * targets
-        total: Array = form * centred + 1.1 * (cross / root + floats + centring + rows)
-        return _SAFE * total
+        floats = gamma(p + 16) * (math.sqrt(p) + 1) * length / root * targets
+        total: Array = form + 2 * mean + cross / root + floats + 6 * rows
+        total = _SAFE * (1.1 * total + 4 * gamma(n + 4) * targets)
+        return np.where(np.isfinite(self.relative)[:, None], total, np.inf)

@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 _UNIT = 2.0**-53
 _ROWS = 1024
 _MOST_COLUMNS = 256  # of all Y together; for more, a run from scratch is as fast
-_MOST_DRIFT = 0.05  # of s^2
+_MOST_DRIFT = 0.3  # of s^2
 _REFINEMENTS = 8
 _SAFE = 1.05
 
@@ -78,7 +78,8 @@ def warm_alpha(
         work = _Work.of(known, change, problem, coordinates, front, rows, sizes, ratio)
         leverages = work.updated(known, change)
         low, high = _after_drift(leverages, ratio)
-        choice = work.proved(low, high)
+        bounds = work.bounds(low, high)
+        choice = None if bounds is None else _proved(problem, alphas, *bounds)
     return None if choice is None else Warm(choice, leverages)
 
 
@@ -225,8 +226,9 @@ class _Work:
         slopes = known.slopes[change.stay]
         slopes = slopes + 1.001 * np.sqrt(self.alphas) * longer * (sizes_v + off)
         errors = error + 1.01 * wrong + 4 * _UNIT * values
-        slopes = np.minimum(slopes, np.sqrt(values + errors))
-        errors = np.where(np.isfinite(errors), errors, np.inf)
+        known_now = np.isfinite(values + errors)
+        values, errors = np.where(known_now, values, 1.0), np.where(known_now, errors, np.inf)
+        slopes = np.minimum(np.nan_to_num(slopes, nan=1.0), np.sqrt(np.minimum(values + errors, 1)))
         return Leverages(known.candidates, known.units, values, errors, slopes)
 
     def _middle(
@@ -255,8 +257,11 @@ class _Work:
         # I + H as computed is at least 1 - wrong, so inverses are at most 1/(1 - wrong).
         return M, _SAFE * (wrong + left) / (1 - wrong) ** 2 if wrong < 0.01 else math.inf
 
-    def proved(self, low: Array, high: Array) -> Any | None:
-        """The alpha of the least error, or one for each target; None if any is not proved."""
+    def bounds(self, low: Array, high: Array) -> tuple[Array, Array, Array] | None:
+        """Bounds on the root of the sum of squared errors, and on what a cold run is off by.
+
+        All are alphas x targets; None where a leverage may be 1.
+        """
         sizes, w, targets = self.sizes, self.problem.weights, self.problem.targets
         cold = ColdErrors.of(sizes, self.alphas)
         cold_h = cold.leverages(high)
@@ -274,6 +279,7 @@ class _Work:
         x, b = self._parts(self.theta)
         scores = sizes.length * x + math.sqrt(sizes.weight) * b + plain
         off = beyond + _SAFE * (gamma(sizes.p + 8) * scores + sizes.row_error * x)
+        theta = x + off / np.sqrt(alphas)
         most = 1 / (1 - high)
         widest = most.max(axis=0)[:, None]
         e = np.abs(self.residuals)
@@ -282,15 +288,22 @@ class _Work:
         # A run from scratch: its residuals, its leverages, and its own sums.
         colder = 1 / (1 - high - cold_h)
         factor = most * cold_h * colder
-        wrong = colder.max(axis=0)[:, None] * cold.residuals(plain, centred)
+        wrong = colder.max(axis=0)[:, None] * cold.residuals(plain, centred, theta)
         wrong = wrong + np.linalg.norm(e * factor[:, :, None], axis=0) * up
         wrong = wrong + factor.max(axis=0)[:, None] * off
         wrong = _SAFE * (wrong + gamma(sizes.n + 64) * upper)
-        if self.problem.per_target:
-            chosen = [_least(self.alphas, *c) for c in zip(lower.T, upper.T, wrong.T, strict=True)]
-            return None if None in chosen else np.array(chosen)
-        totals = (np.linalg.norm(part, axis=1) for part in (np.maximum(lower, 0.0), upper, wrong))
-        return _least(self.alphas, *totals)
+        return lower, upper, wrong
+
+
+def _proved(
+    problem: HeadProblem, alphas: Array, lower: Array, upper: Array, wrong: Array
+) -> Any | None:
+    """The alpha of the least error, or one for each target; None if any is not proved."""
+    if problem.per_target:
+        chosen = [_least(alphas, *c) for c in zip(lower.T, upper.T, wrong.T, strict=True)]
+        return None if None in chosen else np.array(chosen)
+    totals = (np.linalg.norm(part, axis=1) for part in (np.maximum(lower, 0.0), upper, wrong))
+    return _least(alphas, *totals)
 
 
 def _least(alphas: Array, lower: Array, upper: Array, wrong: Array) -> float | None:
