@@ -1,7 +1,6 @@
 """Ridge from kept statistics: leverages and choices against exact arithmetic and cold runs."""
 
 import pickle
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +14,6 @@ from pilu import Forgetful
 from pilu.refit import sums_of_squares as sums_module
 from pilu.refit import warm_alpha as warm_module
 from pilu.refit.held_rows import Table
-from pilu.refit.kept import Leverages
 from pilu.refit.program import Options, prepare
 from pilu.refit.ridge_alpha import LeaveOneOut
 from refit.minimisers import leave_one_out_alpha
@@ -93,7 +91,7 @@ def exact_slopes(X, w, alpha, units, intercept):
     return [(b - a) / (2 * step) for a, b in zip(above, below, strict=True)]
 
 
-def check_kept(kept, X, w, scaled):
+def check_kept(kept, X, w):
     """Kept leverages are within their bounds, and slopes below theirs."""
     known = kept.leverages
     used = kept.table.numbers[kept.used]
@@ -112,18 +110,18 @@ def check_kept(kept, X, w, scaled):
 def test_kept_leverages_are_within_their_bounds_of_exact_ones(seed, scaled):
     rng = np.random.default_rng(seed)
     warm = 0
-    for name, X, y in tables(rng, 16):
+    for _, X, y in tables(rng, 16):
         w = np.ones(len(X)) if seed == 0 else rng.uniform(0.1, 4.0, size=len(X))
         model = program(scaled, RidgeCV(alphas=[1e-3, 1.0, 30.0]))
         table = numbered(X, y, None if seed == 0 else w)
         prepared = prepare(model, table, OPTIONS)
-        check_kept(prepared.kept, X, w, scaled)
+        check_kept(prepared.kept, X, w)
         for _ in range(2):
             left = np.delete(np.arange(len(table)), rng.choice(len(table), 2, replace=False))
             table = table.take(left)
             before = prepared.kept
             prepared = prepare(model, table, OPTIONS, before)
-            check_kept(prepared.kept, X, w, scaled)
+            check_kept(prepared.kept, X, w)
             warm += prepared.kept.front is before.front
     assert warm > 3
 
@@ -142,7 +140,7 @@ def test_leverages_that_are_kept_without_a_choice_are_within_their_bounds(monkey
                 left = np.delete(np.arange(len(table)), rng.choice(len(table), size, replace=False))
                 table = table.take(left)
                 kept = prepare(model, table, OPTIONS, kept).kept
-                check_kept(kept, X, w, scaled)
+                check_kept(kept, X, w)
                 finite += np.isfinite(kept.leverages.errors).sum()
     assert finite > 500
 
@@ -273,6 +271,13 @@ def test_a_warm_choice_is_never_another_one(seed, runs):
     assert runs.warm > 50
 
 
+def scikit_learns_scores(X, y, gone, scaled, alphas):
+    left = np.delete(np.arange(len(X)), gone)
+    Z = StandardScaler().fit_transform(X[left]) if scaled else X[left]
+    head = RidgeCV(alphas=alphas, store_cv_results=True)
+    return head.fit(Z, y[left]).cv_results_.mean(axis=0)
+
+
 @pytest.mark.parametrize("scaled", [True, False], ids=["scaler", ""])
 def test_choices_at_a_crossing_of_two_alphas_are_never_another_one(scaled, runs):
     """Alphas are placed where two scores cross, so that their order is decided by rounding."""
@@ -283,16 +288,10 @@ def test_choices_at_a_crossing_of_two_alphas_are_never_another_one(scaled, runs)
         gone = rng.choice(60, 2, replace=False)
         low, high = 1e-2, 1e4
 
-        def scores(*alphas):
-            head = RidgeCV(alphas=alphas, store_cv_results=True)
-            left = np.delete(np.arange(60), gone)
-            Z = StandardScaler().fit_transform(X[left]) if scaled else X[left]
-            return head.fit(Z, y[left]).cv_results_.mean(axis=0)
-
         first = 1e-3
         for _ in range(80):
             middle = np.sqrt(low * high)
-            one, other = scores(first, middle)
+            one, other = scikit_learns_scores(X, y, gone, scaled, [first, middle])
             low, high = (middle, high) if other < one else (low, middle)
         for other in (low, high, np.nextafter(low, high), low * (1 + 1e-7), low * (1 - 1e-7)):
             model, table = program(scaled, RidgeCV(alphas=[first, other])), numbered(X, y)
@@ -300,3 +299,112 @@ def test_choices_at_a_crossing_of_two_alphas_are_never_another_one(scaled, runs)
             left = table.take(np.delete(np.arange(60), gone))
             warm, cold = prepare(model, left, OPTIONS, kept), prepare(model, left, OPTIONS)
             assert warm.problem.alpha == cold.problem.alpha
+
+
+@pytest.mark.parametrize("scaled", [True, False], ids=["scaler", ""])
+def test_long_sequences_choose_as_runs_from_scratch(scaled, runs):
+    """Targets of their own alphas, classes, weights and small gaps between alphas."""
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(300, 6)) @ rng.normal(size=(6, 6)) + 5.0
+    y = X @ rng.normal(size=6) + 6 * rng.normal(size=300)
+    pair = np.column_stack([y, rng.normal(size=300)])
+    classes = np.digitize(y, np.quantile(y, [0.3, 0.6]))
+    w = rng.uniform(0.2, 3.0, size=300) * (rng.random(300) < 0.9)
+    grid = list(np.logspace(-3, 4, 12))
+    for head, targets, weights in (
+        (RidgeCV(alphas=grid), y, w),
+        (RidgeCV(alphas=grid, alpha_per_target=True), pair, None),
+        (RidgeCV(alphas=grid), pair, w),
+        (RidgeClassifierCV(alphas=grid), classes, None),
+        (RidgeClassifierCV(alphas=grid, class_weight="balanced"), classes, w),
+        (RidgeCV(alphas=grid, fit_intercept=False), y, None),
+    ):
+        sequence(rng, program(scaled, head), numbered(X, targets, weights), 25, most=2)
+    assert runs.warm > 60
+
+
+def test_the_choice_is_that_of_refits_without_each_row(runs):
+    """The oracle leaves out every row by itself, in decimals."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30, 3))
+    for fit_intercept in (True, False):
+        y = X @ rng.normal(size=3) + 2 * rng.normal(size=30) + 1.0
+        head = RidgeCV(alphas=[0.1, 3.0, 100.0], fit_intercept=fit_intercept)
+        model = Forgetful(head).fit(X, y)
+        for gone in (4, [7, 8], 20):
+            model.unlearn(rows=gone)
+            left = model.remaining_
+            assert model.alpha_ == leave_one_out_alpha(head, X[left], y[left])[0]
+    assert runs.warm >= 4
+
+
+HEADS = [
+    Ridge(alpha=2.0, solver="cholesky"),
+    Ridge(alpha=2.0, fit_intercept=False, solver="cholesky"),
+    RidgeCV(alphas=[0.1, 1.0, 10.0, 1000.0]),
+    RidgeClassifier(alpha=3.0, class_weight="balanced", solver="cholesky"),
+    RidgeClassifierCV(alphas=[0.1, 10.0, 1000.0]),
+]
+
+
+@pytest.mark.parametrize("front", [None, StandardScaler(), MinMaxScaler()], ids=str)
+@pytest.mark.parametrize("head", HEADS, ids=str)
+def test_any_sequence_of_requests_ends_where_scikit_learn_ends(head, front, runs):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5)) * [1.0, 10.0, 0.1, 1.0, 3.0] + 2.0
+    signal = X @ [1.0, 0.1, 5.0, 0.0, 0.5] + rng.normal(size=400)
+    y = (
+        np.digitize(signal, np.quantile(signal, [0.4, 0.7]))
+        if hasattr(head, "class_weight")
+        else signal
+    )
+    pipeline = head if front is None else make_pipeline(front, head)
+    model = Forgetful(pipeline, score_noise=1e-7).fit(X[:300], y[:300])
+    rows, targets = X.copy(), y.copy()
+    model.unlearn(rows=[5])
+    model.unlearn(rows=[6, 7])
+    model.add(X[300:310], y[300:310])
+    model.unlearn(rows=[304])
+    rows[100] = X[350]
+    model.correct(X[350:351], y[100:101], rows=[100])
+    model.unlearn(rows=[11])
+    model = pickle.loads(pickle.dumps(model))
+    assert model.fitted_.kept is None
+    left = model.remaining_
+    model.attach(rows[left], targets[left])
+    model.unlearn(rows=[12])
+    model.unlearn(rows=[13])
+    left = model.remaining_
+    expected = pipeline.fit(rows[left], targets[left])
+    score = "decision_function" if hasattr(head, "class_weight") else "predict"
+    theirs = getattr(expected, score)(X)
+    np.testing.assert_allclose(getattr(model, score)(X), theirs, atol=1e-5 * theirs.std(), rtol=0)
+    if hasattr(head, "alphas"):
+        assert model.alpha_ == (expected if front is None else expected[-1]).alpha_
+    affine = not isinstance(front, MinMaxScaler)
+    free = front is None or head.fit_intercept
+    constant = getattr(head, "class_weight", None) is None  # balanced weights change with each row
+    assert (runs.warm >= 4) == (affine and free and constant)
+
+
+def test_rows_without_weight_can_be_deleted(runs):
+    rng = np.random.default_rng(0)
+    X, y, w = rng.normal(size=(50, 3)), rng.normal(size=50), np.ones(50)
+    w[7] = 0.0
+    table, model = numbered(X, y, w), RidgeCV(alphas=[0.1, 10.0, 1000.0])
+    kept = prepare(model, table, OPTIONS).kept
+    warm = prepare(model, table.take(np.delete(np.arange(50), 7)), OPTIONS, kept)
+    assert np.array_equal(warm.kept.leverages.values, kept.leverages.values)
+
+
+def test_nothing_is_kept_of_a_row_that_is_gone():
+    """Neither the table nor the leverages of the run before survive a deletion."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 3)), rng.normal(size=50)
+    X[7] = 123.0
+    model = Forgetful(RidgeCV(alphas=[0.1, 1000.0])).fit(X, y)
+    model.unlearn(rows=[7])
+    kept = model.fitted_.kept
+    assert kept.table is model.fitted_.table
+    assert not (kept.table.X == 123.0).any()
+    assert len(kept.used) == len(kept.leverages.values) == 49
