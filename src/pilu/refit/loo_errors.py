@@ -70,6 +70,12 @@ class Sizes:
         return 2 * gamma(self.n + 4) * self.length / math.sqrt(self.weight)
 
     @property
+    def mean_bound(self) -> float:
+        """Bound on |scale * mean of z|, of rounded rows and of exact ones."""
+        rounded = ROW * (self.length / math.sqrt(self.weight) + self.shift)
+        return self.mean + self.mean_error + rounded
+
+    @property
     def row_error(self) -> float:
         """Norm of what rounding changes in all rows."""
         return ROW * (self.length + math.sqrt(self.weight) * self.shift)
@@ -108,7 +114,7 @@ class ColdErrors:
 
     def _rows(self) -> Array:
         """Lengths of centred rows."""
-        return self.sizes.lengths + self.sizes.roots * (self.sizes.mean + self.sizes.mean_error)
+        return self.sizes.lengths + self.sizes.roots * self.sizes.mean_bound
 
     def leverages(self, h: Array) -> Array:
         """Bounds on the errors of leverages, n x alphas, whether h are computed or true ones."""

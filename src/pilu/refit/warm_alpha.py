@@ -35,6 +35,7 @@ _UNIT = 2.0**-53
 _ROWS = 1024
 _MOST_COLUMNS = 256  # of all Y together; for more, a run from scratch is as fast
 _MOST_DRIFT = 0.3  # of s^2
+_LEAST_ALPHA = 1e-100  # far above what underflow can do
 _REFINEMENTS = 8
 _SAFE = 1.05
 
@@ -70,6 +71,8 @@ def warm_alpha(
     """The alpha that a run from scratch would choose, if that is proved."""
     alphas = known.candidates
     if len(change.gone) * len(alphas) > _MOST_COLUMNS or len(rows) < len(coordinates.scale):
+        return None
+    if not alphas.min() > _LEAST_ALPHA:
         return None
     ratio = (known.units / front.scale) ** 2
     if not (ratio.min() > 1 - _MOST_DRIFT and ratio.max() < 1 + _MOST_DRIFT):
@@ -176,9 +179,7 @@ class _Work:
         x, b = self._parts(solution)
         size = np.linalg.norm(left[:p] * self.scale[:, None, None], axis=0)
         last = np.abs(left[p]) if len(left) > p else np.zeros_like(size)
-        known = np.hypot(
-            (size + (sizes.mean + sizes.mean_error) * last) / root, last / math.sqrt(W)
-        )
+        known = np.hypot((size + sizes.mean_bound * last) / root, last / math.sqrt(W))
         scores = gamma(p + 8) * (length * x + math.sqrt(W) * b + right)
         sums = gamma(_ROWS + n // _ROWS + 24) * (u + right) * (length / root + 1)
         penalty = 16 * _UNIT * high * x / root
@@ -245,17 +246,20 @@ class _Work:
         p, k = len(self.scale), len(self.gone)
         H = self.gone @ self.Y[:, j]
         H = 0.5 * (H + H.T)
-        if not np.isfinite(H).all():
-            return np.eye(k), math.inf
         floats = gamma(p + 8) * (length * x + float(np.linalg.norm(roots)) * b) + rounded * x
         trace = math.sqrt(max(float(np.trace(H)), 0.0) + math.sqrt(k) * floats)
         wrong = (trace + math.sqrt(k) * phi) * phi + floats
+        if not wrong < 0.01:
+            return np.eye(k), math.inf
         whole = np.eye(k) + H
-        M: Array = np.asarray(np.linalg.inv(whole), dtype=np.float64)
+        try:
+            M: Array = np.asarray(np.linalg.inv(whole), dtype=np.float64)
+        except np.linalg.LinAlgError:  # rows of leverage near 1 that repeat each other
+            return np.eye(k), math.inf
         left = float(np.linalg.norm(whole @ M - np.eye(k)))
         left += gamma(k + 4) * float(np.linalg.norm(whole)) * float(np.linalg.norm(M))
         # I + H as computed is at least 1 - wrong, so inverses are at most 1/(1 - wrong).
-        return M, _SAFE * (wrong + left) / (1 - wrong) ** 2 if wrong < 0.01 else math.inf
+        return M, _SAFE * (wrong + left) / (1 - wrong) ** 2
 
     def bounds(self, low: Array, high: Array) -> tuple[Array, Array, Array] | None:
         """Bounds on the root of the sum of squared errors, and on what a cold run is off by.
