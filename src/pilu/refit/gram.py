@@ -51,6 +51,7 @@ class Gram:
 
     matrix: Array
     error: float
+    carried: bool = False  # from an earlier run, so that its rounding depends on rows that are gone
 
     @classmethod
     def of(cls, rows: Any, weights: Array) -> "Gram":

@@ -140,4 +140,4 @@ def _in_coordinates(gram: Gram, old: Front, new: Front, weights: Array) -> Gram:
     floats = most**2 * trace + 2 * most * float(np.linalg.norm(sums)) * shift + total * shift**2
     error = (max(most, 1.0) + shift) ** 2 * gram.error + gamma(12) * floats
     error += changed * (2 * math.sqrt(after) + changed) + _rounded_rows(new, after, weights)
-    return Gram(out, 1.05 * error)
+    return Gram(out, 1.05 * error, carried=True)

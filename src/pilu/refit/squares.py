@@ -4,14 +4,20 @@
 
 The Gram matrix Z'WZ gives directions and a lower bound on the curvature, with its error charged.
 The gradient at the answer is summed over the rows, so the distance is proved whatever the matrix.
+
+The answer does not depend on a start. With a matrix that was carried over from an earlier run it
+depends on rows that are gone, so it is then proved to a small part of the distance, or computed with
+a matrix that is summed anew.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu.refit.exact_newton import factors_of, newton_direction
+from pilu.refit.gram import Gram
 from pilu.refit.line_search import better_point
 from pilu.refit.objective import Objective, Point
 from pilu.refit.radius import distance_by_curvature, distance_by_penalty, least_eigenvalue
@@ -21,10 +27,21 @@ __all__ = ["by_normal_equations"]
 Array = NDArray[np.float64]
 
 _MOST_STEPS = 60
+_PART = 1 / 32  # of the distance, for a matrix that was carried over
 
 
 def by_normal_equations(objective: Objective, within: float) -> tuple[Point, float]:
     """The last point and its proved distance from the minimiser, infinite if none was proved."""
+    gram = objective.known_gram
+    if gram is not None and gram.carried:
+        point, distance = _solve(objective, _PART * within)
+        if distance <= _PART * within:
+            return point, distance
+        objective = replace(objective, known_gram=Gram.of(objective.rows, objective.weights))
+    return _solve(objective, within)
+
+
+def _solve(objective: Objective, within: float) -> tuple[Point, float]:
     zero = objective.at(np.zeros(objective.shape))
     hessians = [H for _, H in objective.hessians(zero, within)]
     factors, curvatures = factors_of(hessians), _Curvatures(objective, hessians)
