@@ -78,7 +78,7 @@ def test_a_person_is_forgotten_with_the_scaler_and_the_encoder():
 
 
 def test_the_last_row_of_a_category_takes_its_name_with_it():
-    X, y, people = frame()
+    X, y, _ = frame()
     X["city"] = X["city"].cat.add_categories("Atlantis")
     X.loc[5, "city"] = "Atlantis"
     model = Forgetful(pipeline()).fit(X, y)

@@ -127,8 +127,11 @@ def _in_coordinates(gram: Gram, old: Front, new: Front, weights: Array) -> Gram:
         f = np.zeros(p)
     total, sums = (G[p, p], G[p, :p]) if len(G) > p else (0.0, np.zeros(p))
     out = np.empty_like(G)
-    moved = np.outer(a * sums, f)
-    out[:p, :p] = a[:, None] * G[:p, :p] * a + moved + moved.T + total * np.outer(f, f)
+    block = np.multiply(G[:p, :p], a, out=out[:p, :p])
+    block *= a[:, None]
+    moved = np.outer(a * sums + 0.5 * total * f, f)
+    block += moved
+    block += moved.T
     if len(G) > p:
         out[p, :p] = out[:p, p] = a * sums + total * f
         out[p, p] = total

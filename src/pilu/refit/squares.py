@@ -6,8 +6,8 @@ The Gram matrix Z'WZ gives directions and a lower bound on the curvature, with i
 The gradient at the answer is summed over the rows, so the distance is proved whatever the matrix.
 
 The answer does not depend on a start. With a matrix that was carried over from an earlier run it
-depends on rows that are gone, so it is then proved to a small part of the distance, or computed with
-a matrix that is summed anew.
+depends on rows that are gone, so it is then proved to a small part of the distance, or computed
+with a matrix that is summed anew.
 """
 
 import math

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from pilu.refit.coordinates import Coordinates
 from pilu.refit.front import Front
@@ -79,6 +80,8 @@ def warm_alpha(
         return None
     with np.errstate(all="ignore"):  # what cannot be bounded is infinite or not a number
         work = _Work.of(known, change, problem, coordinates, front, rows, sizes, ratio)
+        if work is None:
+            return None
         leverages = work.updated(known, change)
         low, high = _after_drift(leverages, ratio)
         bounds = work.bounds(low, high)
@@ -123,23 +126,25 @@ class _Work:
         rows: Array,
         sizes: Sizes,
         ratio: Array,
-    ) -> "_Work":
+    ) -> "_Work | None":
         alphas, w, scale = known.candidates, problem.weights, coordinates.scale
         n, P = rows.shape
         p, m, K = len(scale), len(alphas), problem.targets.shape[1]
         gone = np.sqrt(change.gone_weights) * front.rows(change.gone)
         k, root = len(gone), np.sqrt(w)
-        normal = _NormalEquations(change.after.matrix, scale, alphas)
         targets, centre = problem.targets, np.zeros(K)
         if p < P:
             centre = (w * targets).sum(axis=0) / w.sum()
         cross = _sum_over(rows, w * (targets - centre))
-        theta = normal.solve(np.repeat(cross[:, None], m, axis=1))
+        plain, other = np.zeros((P, m)), np.zeros((P, m))
+        plain[:p] = alphas / scale[:, None] ** 2
+        other[:p] = ratio[:, None] * plain[:p]
+        solved = _solutions(change.after.matrix, plain, other, cross, gone.T)
+        if solved is None:
+            return None
+        theta, Y = solved
         if p < P:
             theta[p] += centre
-        penalties = np.zeros((P, m, 1))
-        penalties[:p, :, 0] = (ratio / scale**2)[:, None] * alphas
-        Y = normal.solve_with(np.repeat(gone.T[:, None], m, axis=1), penalties)
         columns = np.hstack([theta.reshape(P, m * K), Y.reshape(P, m * k)])
         U, left = np.empty((n, columns.shape[1])), np.zeros((P, columns.shape[1]))
         for i in range(0, n, _ROWS):
@@ -148,8 +153,6 @@ class _Work:
             block[:, : m * K] = np.tile(targets[part], m) - block[:, : m * K]
             U[part] = root[part] * block
             left += rows[part].T @ (root[part] * U[part])
-        plain = np.zeros((P, m, 1))
-        plain[:p, :, 0] = alphas / scale[:, None] ** 2
         return cls(
             problem,
             alphas,
@@ -161,8 +164,8 @@ class _Work:
             Y,
             U[:, : m * K].reshape(n, m, K),
             U[:, m * K :].reshape(n, m, k),
-            left[:, : m * K].reshape(P, m, K) - plain * theta,
-            gone.T[:, None] - left[:, m * K :].reshape(P, m, k) - penalties * Y,
+            left[:, : m * K].reshape(P, m, K) - plain[:, :, None] * theta,
+            gone.T[:, None] - left[:, m * K :].reshape(P, m, k) - other[:, :, None] * Y,
         )
 
     def _beyond(
@@ -254,7 +257,7 @@ class _Work:
         whole = np.eye(k) + H
         try:
             M: Array = np.asarray(np.linalg.inv(whole), dtype=np.float64)
-        except np.linalg.LinAlgError:  # rows of leverage near 1 that repeat each other
+        except LinAlgError:  # rows of leverage near 1 that repeat each other
             return np.eye(k), math.inf
         left = float(np.linalg.norm(whole @ M - np.eye(k)))
         left += gamma(k + 4) * float(np.linalg.norm(whole)) * float(np.linalg.norm(M))
@@ -318,38 +321,29 @@ def _least(alphas: Array, lower: Array, upper: Array, wrong: Array) -> float | N
     return float(alphas[best]) if clear.all() and np.isfinite(upper + wrong)[best] else None
 
 
-class _NormalEquations:
-    """Approximate solutions for every alpha from one eigendecomposition."""
+def _solutions(
+    gram: Array, plain: Array, other: Array, cross: Array, gone: Array
+) -> tuple[Array, Array] | None:
+    """Approximate solutions for every alpha: of `cross`, and of `gone` with other penalties.
 
-    def __init__(self, gram: Array, scale: Array, alphas: Array) -> None:
-        p = len(scale)
-        self._gram, self._scale, self._alphas = gram, scale, alphas
-        self._total = gram[p, p] if len(gram) > p else 0.0
-        self._mean = gram[p, :p] / self._total if len(gram) > p else np.zeros(p)
-        centred = gram[:p, :p] - self._total * np.outer(self._mean, self._mean)
-        self._values, V = np.linalg.eigh(scale[:, None] * centred * scale)
-        self._vectors = scale[:, None] * V
-
-    def solve(self, right: Array) -> Array:
-        """K^-1 of P x alphas x columns."""
-        p, mean = len(self._scale), self._mean
-        out = np.empty_like(right)
-        last = right[p] if len(right) > p else np.zeros(right.shape[1:])
-        inner = right[:p] - mean[:, None, None] * last
-        shrunk = 1.0 / (np.maximum(self._values, 0.0)[:, None] + self._alphas)
-        projected = np.tensordot(self._vectors, inner, axes=(0, 0)) * shrunk[:, :, None]
-        out[:p] = np.tensordot(self._vectors, projected, axes=(1, 0))
-        if len(right) > p:
-            out[p] = last / self._total - np.tensordot(mean, out[:p], axes=(0, 0))
-        return out
-
-    def solve_with(self, right: Array, penalties: Array) -> Array:
-        """The same with other penalties, P x alphas x 1, that are near; by refinement."""
-        solution = self.solve(right)
+    Penalties are P x alphas. Those of `gone` are near, so its solution is refined from the first
+    factor. None where a matrix has no factor: then its error is as large as the penalty.
+    """
+    P, m = plain.shape
+    theta, Y = np.empty((P, m, cross.shape[1])), np.empty((P, m, gone.shape[1]))
+    for j in range(m):
+        K = gram.copy()
+        K[np.arange(P), np.arange(P)] += plain[:, j]
+        try:
+            factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            return None
+        theta[:, j] = cho_solve(factor, cross, check_finite=False)
+        Y[:, j] = cho_solve(factor, gone, check_finite=False)
         for _ in range(_REFINEMENTS):
-            left = right - np.tensordot(self._gram, solution, axes=(1, 0)) - penalties * solution
-            solution = solution + self.solve(left)
-        return solution
+            left = gone - gram @ Y[:, j] - other[:, j : j + 1] * Y[:, j]
+            Y[:, j] += cho_solve(factor, left, check_finite=False)
+    return theta, Y
 
 
 def _sum_over(rows: Array, v: Array) -> Array:
