@@ -38,6 +38,7 @@ _MOST_COLUMNS = 256  # of all Y together; for more, a run from scratch is as fas
 _MOST_DRIFT = 0.3  # of s^2
 _LEAST_ALPHA = 1e-100  # far above what underflow can do
 _REFINEMENTS = 8
+_ENOUGH = 1e-9  # relative size of the last refinement
 _SAFE = 1.05
 
 
@@ -342,7 +343,10 @@ def _solutions(
         Y[:, j] = cho_solve(factor, gone, check_finite=False)
         for _ in range(_REFINEMENTS):
             left = gone - gram @ Y[:, j] - other[:, j : j + 1] * Y[:, j]
-            Y[:, j] += cho_solve(factor, left, check_finite=False)
+            step = cho_solve(factor, left, check_finite=False)
+            Y[:, j] += step
+            if np.linalg.norm(step) <= _ENOUGH * np.linalg.norm(Y[:, j]):
+                break
     return theta, Y
 
 
