@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_solve
 
 from pilu.refit.coordinates import Coordinates
 from pilu.refit.front import Front
@@ -336,7 +336,7 @@ def _solutions(
         K = gram.copy()
         K[np.arange(P), np.arange(P)] += plain[:, j]
         try:
-            factor = cho_factor(K, lower=True, overwrite_a=True, check_finite=False)
+            factor = np.linalg.cholesky(K).T, False  # as scipy reads it without a copy
         except LinAlgError:
             return None
         theta[:, j] = cho_solve(factor, cross, check_finite=False)
