@@ -273,6 +273,18 @@ def test_notes_of_a_frame_are_dropped():
     assert "first row" not in model.fitted_.table.X.attrs
 
 
+def doubled_in_place(X):
+    X *= 2
+    return X
+
+
+def test_a_transformer_cannot_change_the_rows_that_are_held():
+    with pytest.raises(WrongInput, match="copy=False"):
+        Forgetful(make_pipeline(StandardScaler(copy=False), Ridge())).fit(X, y)
+    with pytest.raises(ValueError, match="read-only"):
+        Forgetful(make_pipeline(FunctionTransformer(doubled_in_place), Ridge())).fit(X, y)
+
+
 # Silently bad models ------------------------------------------------------------------------------
 
 

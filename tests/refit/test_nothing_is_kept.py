@@ -157,6 +157,7 @@ def in_this_process(wanted, tolerance):
 KEPT = []
 
 
+@pytest.mark.filterwarnings("ignore")  # libraries warn when their deprecated names are looked at
 def test_no_process_wide_object_holds_the_noise_free_solution(forgotten):
     """Caches and module variables, too, in standard coordinates and in the head's own."""
     _, certificate, standard, theta = forgotten

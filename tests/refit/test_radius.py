@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from pilu import HuberRidge
 from pilu.exceptions import BeyondPrecision
 from pilu.refit import solve as solve_module
+from pilu.refit import sums_of_squares as sums_module
 from pilu.refit.held_rows import Table
 from pilu.refit.program import Options, prepare
 from pilu.refit.radius import distance_by_factorisation, distance_by_penalty
@@ -81,7 +82,8 @@ def test_the_true_distance_is_never_above_the_radius_on_many_problems():
 
 
 def test_the_bound_by_penalty_holds_where_no_hessian_is_written_down(monkeypatch):
-    monkeypatch.setattr(solve_module, "_MOST_PARAMETERS", 0)
+    monkeypatch.setattr(solve_module, "MOST_PARAMETERS", 0)
+    monkeypatch.setattr(sums_module, "MOST_PARAMETERS", 0)
     answers, _ = run_seeds([0])
     assert answers > 100
 

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from pilu._checks import check_integer, check_probability, check_real
+from pilu._checks import check_integer
 from pilu.certify.certificate import Certificate
 from pilu.certify.verify import verify
 from pilu.chains.chain import gaussian_source
@@ -132,7 +132,15 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_repeatable(self.estimator, prepared, table, options)
         done = release(prepared, None, gaussian_source(self.random_state, 0))
         self.fitted_ = Refitted(
-            table, schema, book, np.ones(n, dtype=bool), table.digests, key, done.estimator, 1
+            table,
+            schema,
+            book,
+            np.ones(n, dtype=bool),
+            table.digests,
+            key,
+            done.estimator,
+            1,
+            kept=prepared.kept,
         )
         return self
 
@@ -240,7 +248,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         fitted, options = self.fitted_, self._options()
         table = table.split_by(groups_of(changes["book"], len(changes["live"]), table.numbers))
         check_program(self.estimator)
-        prepared = prepare(self.estimator, table, options)
+        prepared = prepare(self.estimator, table, options, fitted.kept)
         source = gaussian_source(self.random_state, fitted.n_releases)
         done = release(prepared, head_of(fitted.released), source)
         certificate = certificate_of(self.estimator, done, table, gone, fitted.key, options)
@@ -250,6 +258,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             released=done.estimator,
             n_releases=fitted.n_releases + 1,
             latest=certificate.sha256,
+            kept=prepared.kept,
             **changes,
         )
         return certificate
@@ -301,7 +310,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         numbers = recognise(fitted, table.digests, sample_ids)
         absent = set(np.flatnonzero(fitted.live).tolist()) - set(numbers.tolist())
         table = replace(table, numbers=numbers).take(np.argsort(numbers))
-        self.fitted_ = replace(fitted, table=table, absent=frozenset(absent))
+        self.fitted_ = replace(fitted, table=table, absent=frozenset(absent), kept=None)
         return self
 
     def _table(self, forgotten: Any = ()) -> Table:
@@ -322,11 +331,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _options(self) -> Options:
         if self.random_state is not None:
             check_integer("random_state", self.random_state, least=0)
-        return Options(
-            check_real("epsilon", self.epsilon, least=1e-9, most=1e4),
-            check_probability("delta", self.delta),
-            check_real("score_noise", self.score_noise, above=0.0, most=1.0),
-        )
+        return Options.checked(self.epsilon, self.delta, self.score_noise)
 
     # The released model
 

@@ -14,6 +14,7 @@ from pilu.estimators.requests import RowBook
 from pilu.exceptions import RowsChanged, WrongInput
 from pilu.refit.evidence import evidence_of, hash_of_release
 from pilu.refit.held_rows import Table
+from pilu.refit.kept import Kept
 from pilu.refit.program import Options, Release
 from pilu.refit.schema import Schema
 
@@ -34,9 +35,10 @@ class Refitted:
     n_releases: int
     latest: str | None = None  # hash of the certificate of this release; a fit has none
     absent: frozenset[int] = frozenset()  # numbers of rows that attached tables no longer have
+    kept: Kept | None = field(default=None, repr=False)  # sums over rows, in memory only
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "table": None}
+        return {**self.__dict__, "table": None, "kept": None}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)

@@ -1,14 +1,14 @@
 """Hyperparameters chosen on the rows that are left, from a cold start.
 
 scikit-learn's own searches are run as they are: cold, on these rows, so that the choice is
-a function of the rows. Leave-one-out scores of ridge regression are computed here, from one
-eigendecomposition (`ridge_alpha.py`).
+a function of the rows.
 """
 
 import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import clone, is_classifier
@@ -17,7 +17,6 @@ from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 
 from pilu.exceptions import WrongInput
-from pilu.refit.ridge_alpha import leave_one_out_alpha
 
 __all__ = ["best_of_search", "choose_for_head"]
 
@@ -46,10 +45,14 @@ def best_of_search(search: Any, X: Any, y: NDArray[Any], weights: Array | None, 
 
 
 def choose_for_head(head: Any, X: Any, y: NDArray[Any], weights: Array | None, groups: Any) -> Any:
-    """The alpha or C that a CV head selects; None for other heads."""
+    """The alpha or C that a CV head selects by a search; None for other heads.
+
+    Leave-one-out of ridge regression on dense rows is not a search: it needs the Gram matrix, which
+    the solver needs too (`ridge_alpha.py`).
+    """
     if isinstance(head, RidgeCV | RidgeClassifierCV):
-        if head.cv is None and head.scoring is None:
-            return leave_one_out_alpha(head, X, y, weights)
+        if head.cv is None and head.scoring is None and not sp.issparse(X):
+            return None
         fitted = _cold(head, X, y, weights, groups)
         return fitted.alpha_
     if isinstance(head, LogisticRegressionCV):

@@ -19,6 +19,8 @@ __all__ = ["Coordinates"]
 
 Array = NDArray[np.float64]
 
+_ROWS = 128
+
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
@@ -44,7 +46,10 @@ class Coordinates:
         if free and not sp.issparse(X):
             each = weights.mean(axis=1)
             shift = each @ X / each.sum()
-        extent = abs(X - shift).max(axis=0) if not sp.issparse(X) else abs(X).max(axis=0).toarray()
+        if sp.issparse(X):
+            extent = abs(X).max(axis=0).toarray()
+        else:  # rounding is monotone, so this is the largest |x - shift| without a copy of X
+            extent = np.maximum(X.max(axis=0) - shift, shift - X.min(axis=0))
         column = (penalised_scaling or 1.0) if fit_intercept else None
         return cls(shift, _power_of_two(np.ravel(extent)), column, free)
 
@@ -52,14 +57,19 @@ class Coordinates:
         """Rows in these coordinates."""
         if sp.issparse(X):
             scaled = X @ sp.diags_array(1.0 / self.scale)
-            return sp.csr_array(self._with_column(scaled, sp.hstack))
-        return np.ascontiguousarray(self._with_column((X - self.shift) / self.scale, np.hstack))
-
-    def _with_column(self, scaled: Any, stack: Any) -> Any:
-        if self.intercept_column is None:
-            return scaled
-        constant = self.intercept_column / self._last_scale
-        return stack([scaled, np.full((scaled.shape[0], 1), constant)])
+            if self.intercept_column is not None:
+                constant = self.intercept_column / self._last_scale
+                scaled = sp.hstack([scaled, np.full((X.shape[0], 1), constant)])
+            return sp.csr_array(scaled)
+        n, p = X.shape
+        rows = np.empty((n, p + (self.intercept_column is not None)))
+        for i in range(0, n, _ROWS):  # in a block that fits the cache
+            block = rows[i : i + _ROWS, :p]
+            np.subtract(X[i : i + _ROWS], self.shift, out=block)
+            block /= self.scale
+        if self.intercept_column is not None:
+            rows[:, p] = self.intercept_column / self._last_scale
+        return rows
 
     @property
     def _last_scale(self) -> float:

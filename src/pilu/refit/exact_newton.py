@@ -8,9 +8,10 @@ from pilu.refit.line_search import better_point
 from pilu.refit.objective import Objective, Point
 from pilu.refit.radius import distance_by_factorisation, distance_by_penalty
 
-__all__ = ["newton"]
+__all__ = ["Factors", "factors_of", "newton", "newton_direction"]
 
 Array = NDArray[np.float64]
+Factors = dict[int, tuple[Array, bool]]
 
 _MOST_STEPS = 200
 
@@ -28,23 +29,29 @@ def newton(objective: Objective, point: Point, within: float) -> tuple[Point, fl
             distance = distance_by_penalty(objective, point, within)
         if distance <= within:
             return point, distance
-        after = better_point(objective, point, _direction(objective, point, hessians))
+        direction = newton_direction(objective, point, hessians, factors_of(hessians))
+        after = better_point(objective, point, direction)
         if after is None:
             break
         point = after
     return point, np.inf
 
 
-def _direction(objective: Objective, point: Point, hessians: list[Array]) -> Array:
+def newton_direction(
+    objective: Objective, point: Point, hessians: list[Array], factors: Factors
+) -> Array:
     """-H^-1 g, group by group."""
-    direction, solvers = np.empty(objective.shape), {}
+    direction = np.empty(objective.shape)
     for group, H in zip(objective.groups, hessians, strict=True):
-        if id(H) not in solvers:
-            solvers[id(H)] = _factor(H)
         g = point.gradient[:, group].ravel(order="F")
-        step = cho_solve(solvers[id(H)], g, check_finite=False)
+        step = cho_solve(factors[id(H)], g, check_finite=False)
         direction[:, group] = -step.reshape(objective.shape[0], -1, order="F")
     return direction
+
+
+def factors_of(hessians: list[Array]) -> Factors:
+    """A factor of each different Hessian, by its id."""
+    return {key: _factor(H) for key, H in {id(H): H for H in hessians}.items()}
 
 
 def _factor(H: Array) -> tuple[Array, bool]:

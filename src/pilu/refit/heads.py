@@ -6,8 +6,6 @@ docs/refit.md has the table of objectives.
 """
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +27,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
 
 from pilu.exceptions import WrongInput
+from pilu.refit.head import Head, HeadProblem
 from pilu.refit.head_inputs import (
     check_classes,
     check_every_class_has_weight,
@@ -42,60 +41,15 @@ from pilu.refit.huber import HuberRidge
 from pilu.refit.score_losses import (
     Huber,
     Logistic,
-    ScoreLoss,
     Softmax,
     SquaredError,
     SquaredHinge,
     Tweedie,
 )
 
-__all__ = ["HEADS", "Head", "HeadProblem"]
+__all__ = ["HEADS"]
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class HeadProblem:
-    """What a head minimises on given targets."""
-
-    loss: ScoreLoss
-    targets: Array  # n x K
-    weights: Array  # n x 1 or n x K
-    alpha: Array  # (1,) or (K,)
-    unit: float = 1.0  # of a score: its noise is stated in this unit
-    classes: NDArray[Any] | None = None
-    penalised_scaling: float | None = None  # liblinear's constant column, if it is used
-    released: dict[str, Any] = field(default_factory=dict)  # more attributes of the fitted head
-
-    def take(self, rows: NDArray[np.bool_]) -> "HeadProblem":
-        """The problem of some rows."""
-        return replace(self, targets=self.targets[rows], weights=self.weights[rows])
-
-
-class Head(ABC):
-    """One kind of scikit-learn head."""
-
-    @abstractmethod
-    def refusals(self, head: Any) -> list[str]:
-        """Why these parameters cannot be certified; empty if they can."""
-
-    @abstractmethod
-    def problem(self, head: Any, y: NDArray[Any], weights: Array, chosen: Any) -> HeadProblem:
-        """The objective; `chosen` is the hyperparameter that a CV head selected, else None."""
-
-    def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
-        """Write parameters (p x K and K) into an unfitted head, in scikit-learn's shapes."""
-        head.coef_ = np.ascontiguousarray(coef.T)
-        head.intercept_ = intercept.copy()
-        for name, value in problem.released.items():
-            setattr(head, name, value)
-        return head
-
-    def read(self, head: Any) -> tuple[Array, Array]:
-        """The parameters of a fitted head, p x K and K."""
-        coef = np.atleast_2d(np.asarray(head.coef_, dtype=np.float64)).T
-        intercept = np.atleast_1d(np.asarray(head.intercept_, dtype=np.float64))
-        return coef, np.broadcast_to(intercept, coef.shape[1:]).copy()
 
 
 class _RidgeHead(Head):
@@ -113,9 +67,17 @@ class _RidgeHead(Head):
         released: dict[str, Any] = {"_one_target": np.ndim(y) == 1}
         if chosen is not None:
             released["alpha_"] = chosen if np.ndim(chosen) else float(chosen)
-        alpha = penalties("alpha", head.alpha if chosen is None else chosen, Y.shape[1])
+        candidates = _candidates(head, chosen)
+        alpha = penalties("alpha", _alpha(head, chosen, candidates), Y.shape[1])
         return HeadProblem(
-            SquaredError(), Y, weights, alpha, spread_of(Y, weights), released=released
+            SquaredError(),
+            Y,
+            weights,
+            alpha,
+            spread_of(Y, weights),
+            released=released,
+            candidates=candidates,
+            per_target=bool(getattr(head, "alpha_per_target", False)) and Y.shape[1] > 1,
         )
 
     def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
@@ -149,8 +111,16 @@ class _RidgeClassifierHead(Head):
         released: dict[str, Any] = {"_label_binarizer": binarizer, "classes_": classes}
         if chosen is not None:
             released["alpha_"] = float(chosen)
-        alpha = penalties("alpha", head.alpha if chosen is None else chosen, 1)
-        return HeadProblem(SquaredError(), Y, weights, alpha, classes=classes, released=released)
+        candidates = _candidates(head, chosen)
+        return HeadProblem(
+            SquaredError(),
+            Y,
+            weights,
+            penalties("alpha", _alpha(head, chosen, candidates), 1),
+            classes=classes,
+            released=released,
+            candidates=candidates,
+        )
 
     def release(self, head: Any, problem: HeadProblem, coef: Array, intercept: Array) -> Any:
         """Flat coefficients for two classes."""
@@ -348,6 +318,22 @@ HEADS: dict[type, Head] = {
     TweedieRegressor: _TweedieHead(),
     HuberRidge: _HuberHead(),
 }
+
+
+def _candidates(head: Any, chosen: Any) -> Array | None:
+    """The grid of RidgeCV or RidgeClassifierCV, if none of it is chosen yet."""
+    if chosen is not None or not isinstance(head, RidgeCV | RidgeClassifierCV):
+        return None
+    alphas = np.atleast_1d(np.asarray(head.alphas, dtype=np.float64))
+    if not ((alphas > 0) & (alphas < np.inf)).all():
+        raise WrongInput(f"alphas must be positive for leave-one-out, got alphas={head.alphas!r}.")
+    return alphas
+
+
+def _alpha(head: Any, chosen: Any, candidates: Array | None) -> Any:
+    if candidates is not None:
+        return candidates[0]  # until one is chosen
+    return head.alpha if chosen is None else chosen
 
 
 def _choice_of_c(head: Any, C: float, classes: NDArray[Any]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class Table:
         """Some rows, in their order."""
         taken = replace(
             self,
-            X=self.X.iloc[positions] if hasattr(self.X, "iloc") else self.X[positions],
+            X=_rows(self.X, positions),
             y=self.y[positions],
             weights=None if self.weights is None else self.weights[positions],
             groups=None if self.groups is None else self.groups[positions],
@@ -102,6 +102,9 @@ class Table:
             X = _with_own_categories(X.reset_index(drop=True))
         elif isinstance(X, np.ndarray) and X.dtype.kind in "US":
             X = np.array(X.tolist())
+        for values in (X, y, getattr(X, "data", None)):
+            if isinstance(values, np.ndarray):
+                values.flags.writeable = False  # no transformer can change the rows in place
         return replace(self, X=X, y=y)
 
     def check_weights(self) -> None:
@@ -179,6 +182,12 @@ def _weights(weights: Any, n: int) -> Array | None:
             f"non-negative and finite, got {values[~fine][0]:g}."
         )
     return values
+
+
+def _rows(X: Any, positions: Positions) -> Any:
+    if hasattr(X, "iloc"):
+        return X.iloc[positions]
+    return X[positions] if sp.issparse(X) else np.take(X, positions, axis=0)
 
 
 def _with_own_categories(X: Any) -> Any:

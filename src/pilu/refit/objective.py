@@ -20,22 +20,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.refit.gram import Gram, gamma, rounding_of_sums, weighted_gram
 from pilu.refit.score_losses import ScoreLoss
 
-__all__ = ["Objective", "Point", "gamma"]
+__all__ = ["Objective", "Point"]
 
 Array = NDArray[np.float64]
 
 _UNIT = 2.0**-53
 _ELEMENTARY = 16 * _UNIT  # relative error of one exp, division or product in a slope
 _ROWS_IN_BLOCK = 256
-_ROWS_IN_GRAM = 8192
 _SAFE = 1.01  # for the rounding of the bounds themselves
-
-
-def gamma(k: int) -> float:
-    """k u/(1 - k u), rounded up."""
-    return k * _UNIT / (1 - k * _UNIT) * (1 + 1e-10)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +57,7 @@ class Objective:
     weights: Array  # n x 1 or n x K
     penalty: Array  # P x 1 or P x K
     free_intercept: bool  # whether the last column is that of an unpenalised intercept, all ones
+    known_gram: Gram | None = None  # Z'WZ, where it is already known
     _passes: list[int] = field(default_factory=list, repr=False)
 
     @property
@@ -243,9 +239,9 @@ class Objective:
             p = self.loss.curvatures(point.scores, self.targets)
             yield self.groups[0], self._joint_hessian(p, self.weights * least)
             return
-        if self.loss.constant_curvature and self.weights.shape[1] == self.penalty.shape[1] == 1:
-            matrix = self._constant_hessian
-            yield from ((group, matrix) for group in self.groups)
+        if self.loss.constant_curvature and self.weights.shape[1] == 1:
+            matrices = self.constant_hessians
+            yield from ((group, matrices[i % len(matrices)]) for i, group in enumerate(self.groups))
             return
         curvatures = np.broadcast_to(self.weights * least, point.scores.shape)
         penalty = np.broadcast_to(self.penalty, self.shape)
@@ -254,9 +250,14 @@ class Objective:
             yield group, self.gram(curvatures[:, k : k + 1]) + np.diag(penalty[:, k])
 
     @cached_property
-    def _constant_hessian(self) -> Array:
-        matrix: Array = self.gram(self.weights) + np.diag(self.penalty[:, 0])
-        return matrix
+    def constant_gram(self) -> Gram:
+        """Z'WZ of squared error, with a bound on its error."""
+        return self.known_gram or Gram.of(self.rows, self.weights)
+
+    @cached_property
+    def constant_hessians(self) -> list[Array]:
+        """Hessians of squared error: one for all targets, or one for each."""
+        return [self.constant_gram.matrix + np.diag(d) for d in self.penalty.T]
 
     def reach(self, point: Point, within: float) -> Array:
         """How far a row's scores can move within a distance; for softmax, their range (n x 1)."""
@@ -266,16 +267,14 @@ class Objective:
     def gram(self, curvatures: Array) -> Array:
         """Z' diag(c) Z, summed by blocks."""
         self.count(1)
-        total = np.zeros((self.shape[0], self.shape[0]))
-        for i in range(0, len(curvatures), _ROWS_IN_GRAM):
-            part = slice(i, i + _ROWS_IN_GRAM)
-            total += _gram(self.rows[part], curvatures[part])
-        return total
+        return weighted_gram(self.rows, curvatures)
 
     def hessian_error(self, trace: float) -> float:
         """Bound on the norm of the rounding error of a Hessian with this trace."""
+        if self.loss.constant_curvature and self.weights.shape[1] == 1:
+            return _SAFE * (self.constant_gram.error + gamma(4) * trace)
         n, K = self.rows.shape[0], self.shape[1] if self.loss.joint else 1
-        sums = gamma(_ROWS_IN_GRAM + n // _ROWS_IN_GRAM + 4 * K + 16) * trace
+        sums = rounding_of_sums(n, 4 * K) * trace
         # 1 - p is rounded where p is near 1, and is small compared with what was rounded.
         saturated = 16 * K * _UNIT * float((self.weights * self.row_norms**2).sum())
         return _SAFE * (sums + saturated * self.loss.joint)
@@ -300,15 +299,6 @@ class Objective:
 def _squares(block: Any) -> Array:
     squares = block.multiply(block) if hasattr(block, "multiply") else block * block
     return np.asarray(squares.sum(axis=1), dtype=np.float64).ravel()
-
-
-def _gram(block: Any, curvatures: Array) -> Array:
-    if hasattr(block, "multiply"):
-        root = block.multiply(np.sqrt(curvatures)).tocsr()
-        return np.asarray((root.T @ root).todense())
-    root = np.sqrt(curvatures) * block
-    gram: Array = root.T @ root
-    return gram
 
 
 def _column_norms(matrix: Array) -> Array:

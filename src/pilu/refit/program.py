@@ -18,18 +18,22 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import validate_data
 
-from pilu._checks import LARGEST_NUMBER
+from pilu._checks import LARGEST_NUMBER, check_probability, check_real
 from pilu.accounting.gdp import mu_from_epsilon
 from pilu.chains.problem import GaussianSource
 from pilu.exceptions import NoiseBelowPrecision, WrongInput
 from pilu.refit.choice import best_of_search, choose_for_head
 from pilu.refit.coordinates import Coordinates
 from pilu.refit.fingerprints import fingerprint
-from pilu.refit.heads import HEADS, HeadProblem
+from pilu.refit.front import front_of
+from pilu.refit.head import HeadProblem
+from pilu.refit.heads import HEADS
 from pilu.refit.held_rows import Table
+from pilu.refit.kept import Kept
 from pilu.refit.objective import Objective
 from pilu.refit.refusals import check_program, has_foreign_parts, is_search
 from pilu.refit.solve import has_exact_hessian, solve
+from pilu.refit.sums_of_squares import sums_of_squares
 
 __all__ = [
     "Options",
@@ -54,6 +58,15 @@ class Options:
     delta: float
     score_noise: float
 
+    @classmethod
+    def checked(cls, epsilon: Any, delta: Any, score_noise: Any) -> "Options":
+        """Options in their ranges, or an error that names the argument."""
+        return cls(
+            check_real("epsilon", epsilon, least=1e-9, most=1e4),
+            check_probability("delta", delta),
+            check_real("score_noise", score_noise, above=0.0, most=1.0),
+        )
+
     @property
     def mu(self) -> float:
         """Distance of the two laws in standard deviations that epsilon and delta allow."""
@@ -71,6 +84,7 @@ class Prepared:
     objective: Objective
     noise: float  # sigma, of each standard coordinate
     radius: float
+    kept: Kept | None = None  # for the next run; not a function of the table alone
 
     @property
     def transformers_sha256(self) -> str:
@@ -93,8 +107,11 @@ class Release:
     transformers_sha256: str
 
 
-def prepare(estimator: Any, table: Table, options: Options) -> Prepared:
-    """Fit transformers, choose hyperparameters and set up the head on a table."""
+def prepare(estimator: Any, table: Table, options: Options, before: Kept | None = None) -> Prepared:
+    """Fit transformers, choose hyperparameters and set up the head on a table.
+
+    `before` is what an earlier run kept. It can save time, and changes nothing else.
+    """
     table.check_weights()
     X, y, w, groups = table.X, table.y, table.weights, table.groups
     estimator = part = _best(clone(estimator), X, y, w, groups)
@@ -104,7 +121,7 @@ def prepare(estimator: Any, table: Table, options: Options) -> Prepared:
         last = _best(last, X, y, w, groups)
         part.steps[-1] = (name, last)
         part = last
-    return _set_up(estimator, part, X, y, w, groups, options)
+    return _set_up(estimator, part, X, table, options, before)
 
 
 def check_repeatable(estimator: Any, prepared: Prepared, table: Table, options: Options) -> None:
@@ -174,17 +191,17 @@ def _set_up(
     estimator: Any,
     head: Any,
     X: Any,
-    y: NDArray[Any],
-    w: Array | None,
-    groups: Any,
+    table: Table,
     options: Options,
+    before: Kept | None,
 ) -> Prepared:
+    y, w = table.y, table.weights
     X = validate_data(
         head, X, accept_sparse="csr", dtype=np.float64, order="C", ensure_min_samples=1
     )
     _check_size(X)
     w = _weights_of_head(head, w)
-    chosen = choose_for_head(head, X, y, w, groups)
+    chosen = choose_for_head(head, X, y, w, table.groups)
     weights = np.ones((len(y), 1)) if w is None else w[:, None]
     problem = HEADS[type(head)].problem(head, y, weights, chosen)
     kept: NDArray[np.bool_] = np.asarray(problem.weights.any(axis=1))
@@ -196,17 +213,22 @@ def _set_up(
         fit_intercept=bool(head.fit_intercept),
         penalised_scaling=problem.penalised_scaling,
     )
+    rows = coordinates.rows(X)
+    front = front_of(transformers_of(estimator), table, coordinates)
+    used = np.flatnonzero(kept)
+    problem, gram, keep = sums_of_squares(problem, coordinates, rows, front, table, used, before)
     objective = Objective(
         problem.loss,
-        coordinates.rows(X),
+        rows,
         problem.targets,
         problem.weights,
         coordinates.penalty(problem.alpha),
         coordinates.free_intercept,
+        gram,
     )
     noise = options.score_noise * problem.unit / _typical_norm(objective)
     radius = 0.5 * options.mu * noise * (1 - 1e-12)
-    return Prepared(estimator, head, problem, coordinates, objective, noise, radius)
+    return Prepared(estimator, head, problem, coordinates, objective, noise, radius, keep)
 
 
 def _typical_norm(objective: Objective) -> float:
@@ -217,7 +239,7 @@ def _typical_norm(objective: Objective) -> float:
 
 def _check_size(X: Any) -> None:
     values = X.data if sp.issparse(X) else X
-    if values.size and not np.abs(values).max() <= LARGEST_NUMBER:
+    if values.size and not max(values.max(), -values.min()) <= LARGEST_NUMBER:
         raise WrongInput(
             f"transformed rows must be at most {LARGEST_NUMBER:g} in size. Put a scaler in front "
             "of the head."

@@ -21,9 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky
 
-from pilu.refit.objective import Objective, Point, gamma
+from pilu.refit.gram import gamma
+from pilu.refit.objective import Objective, Point
 
-__all__ = ["distance_by_factorisation", "distance_by_penalty"]
+__all__ = [
+    "distance_by_curvature",
+    "distance_by_factorisation",
+    "distance_by_penalty",
+    "least_eigenvalue",
+]
 
 Array = NDArray[np.float64]
 
@@ -37,11 +43,20 @@ def distance_by_factorisation(
 
     `hessians` are those of `Objective.hessians(point, within)`.
     """
-    squares, known = 0.0, {}
-    for group, H, error in zip(objective.groups, hessians, point.errors, strict=True):
-        if id(H) not in known:
-            known[id(H)] = least_eigenvalue(H, objective.hessian_error(float(np.trace(H))))
-        m = known[id(H)]
+    known = {id(H): H for H in hessians}
+    least = {
+        key: least_eigenvalue(H, objective.hessian_error(float(np.trace(H))))
+        for key, H in known.items()
+    }
+    return distance_by_curvature(objective, point, [least[id(H)] for H in hessians], within)
+
+
+def distance_by_curvature(
+    objective: Objective, point: Point, least: list[float], within: float
+) -> float:
+    """The same from lower bounds on the eigenvalues of each group's Hessian in the ball."""
+    squares = 0.0
+    for group, m, error in zip(objective.groups, least, point.errors, strict=True):
         g = float(np.linalg.norm(point.gradient[:, group])) + float(error)
         if not (m > 0.0 and g < m * within):
             return math.inf

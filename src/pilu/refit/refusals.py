@@ -104,6 +104,8 @@ def _own_reasons(part: Any, path: str, *, is_head: bool = False) -> Iterator[str
     parameters = part.get_params(deep=False) if hasattr(part, "get_params") else vars(part)
     if parameters.get("warm_start"):
         yield f"{path}: warm_start=True starts from an earlier fit. Set warm_start=False."
+    if parameters.get("copy") is False:
+        yield f"{path}: copy=False may overwrite the rows that are held. Set copy=True."
     if parameters.get("memory") is not None:
         yield f"{path}: memory= keeps fitted transformers on disk. Set memory=None."
     if parameters.get("prefit") or parameters.get("cv") == "prefit":

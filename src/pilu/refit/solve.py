@@ -8,12 +8,13 @@ from pilu.exceptions import BeyondPrecision
 from pilu.refit.exact_newton import newton
 from pilu.refit.newton_cg import newton_cg
 from pilu.refit.objective import Objective, Point
+from pilu.refit.squares import by_normal_equations
 
-__all__ = ["solve"]
+__all__ = ["MOST_PARAMETERS", "has_exact_hessian", "solve"]
 
 Array = NDArray[np.float64]
 
-_MOST_PARAMETERS = 2048  # in a Hessian that is written down
+MOST_PARAMETERS = 2048  # in a Hessian that is written down
 _FEW_OPERATIONS = 1e8  # to form one, below which one thread is faster
 
 
@@ -27,6 +28,11 @@ def solve(objective: Objective, start: Array | None, within: float) -> Array:
     BeyondPrecision
         If the distance cannot be proved in double precision.
     """
+    if objective.known_gram is not None:
+        point, distance = by_normal_equations(objective, within)
+        if distance <= within:
+            return point.theta
+        raise _not_proved(objective, point, within)
     solver = newton if has_exact_hessian(objective) else newton_cg
     with blas_threads(1 if _is_small(objective) else None):
         point = _better_start(objective, start)
@@ -40,8 +46,10 @@ def solve(objective: Objective, start: Array | None, within: float) -> Array:
 
 def has_exact_hessian(objective: Objective) -> bool:
     """Whether the Hessian is small enough to be written down."""
+    if objective.known_gram is not None:
+        return True
     P, K = objective.shape
-    return P * (K if objective.loss.joint else 1) <= _MOST_PARAMETERS
+    return P * (K if objective.loss.joint else 1) <= MOST_PARAMETERS
 
 
 def _is_small(objective: Objective) -> bool:
