@@ -22,8 +22,6 @@ from pilu.refit.program import Options, check_repeatable, head_of, prepare, rele
 from pilu.refit.refusals import check_program
 from pilu.refit.schema import Schema
 
-__all__ = ["Forgetful"]
-
 Array = NDArray[np.float64]
 
 

@@ -18,8 +18,6 @@ from pilu.refit.kept import Kept
 from pilu.refit.program import Options, Release
 from pilu.refit.schema import Schema
 
-__all__ = ["Refitted", "certificate_of", "groups_of", "recognise"]
-
 
 @dataclass(frozen=True, eq=False)
 class Refitted:

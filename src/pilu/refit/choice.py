@@ -18,8 +18,6 @@ from sklearn.pipeline import Pipeline
 
 from pilu.exceptions import WrongInput
 
-__all__ = ["best_of_search", "choose_for_head"]
-
 Array = NDArray[np.float64]
 
 

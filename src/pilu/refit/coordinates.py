@@ -15,8 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["Coordinates"]
-
 Array = NDArray[np.float64]
 
 _ROWS = 128

@@ -10,8 +10,6 @@ from sklearn.base import clone
 from pilu.refit.fingerprints import fingerprint
 from pilu.refit.program import Options, Release, head_of, transformers_of
 
-__all__ = ["evidence_of", "hash_of_release", "hash_of_rows"]
-
 
 def hash_of_release(estimator: Any) -> str:
     """Hash of a released estimator: its fitted transformers and all of its head."""

@@ -8,8 +8,6 @@ from pilu.refit.line_search import better_point
 from pilu.refit.objective import Objective, Point
 from pilu.refit.radius import distance_by_factorisation, distance_by_penalty
 
-__all__ = ["Factors", "factors_of", "newton", "newton_direction"]
-
 Array = NDArray[np.float64]
 Factors = dict[int, tuple[Array, bool]]
 

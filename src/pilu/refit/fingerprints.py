@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["fingerprint"]
-
 _PLACES_IN_MEMORY = {"_stop_words_id"}  # a text vectoriser keeps id(stop_words)
 
 

@@ -15,8 +15,6 @@ from sklearn.preprocessing import StandardScaler
 from pilu.refit.coordinates import Coordinates
 from pilu.refit.held_rows import Table
 
-__all__ = ["Front", "front_of"]
-
 Array = NDArray[np.float64]
 
 

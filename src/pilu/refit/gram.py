@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Gram", "gamma", "rounding_of_sums", "weighted_gram"]
-
 Array = NDArray[np.float64]
 
 _UNIT = 2.0**-53

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from pilu.refit.score_losses import ScoreLoss
 
-__all__ = ["Head", "HeadProblem"]
-
 Array = NDArray[np.float64]
 
 

@@ -47,8 +47,6 @@ from pilu.refit.score_losses import (
     Tweedie,
 )
 
-__all__ = ["HEADS"]
-
 Array = NDArray[np.float64]
 
 

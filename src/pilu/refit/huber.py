@@ -13,8 +13,6 @@ from pilu.refit.objective import Objective
 from pilu.refit.score_losses import Huber
 from pilu.refit.solve import solve
 
-__all__ = ["HuberRidge"]
-
 Array = NDArray[np.float64]
 
 

@@ -16,8 +16,6 @@ from pilu.refit.gram import Gram, gamma
 from pilu.refit.held_rows import Table
 from pilu.refit.loo_errors import ROW
 
-__all__ = ["Deletion", "Kept", "Leverages", "deletion"]
-
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
 

@@ -5,8 +5,6 @@ from numpy.typing import NDArray
 
 from pilu.refit.objective import Objective, Point
 
-__all__ = ["better_point"]
-
 Array = NDArray[np.float64]
 
 _ROUNDING = 1e-11  # relative size of a decrease that the value of the objective cannot show

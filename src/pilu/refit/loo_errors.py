@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from pilu.refit.gram import gamma, rounding_of_sums
 
-__all__ = ["ROW", "ColdErrors", "Sizes", "basis_tolerance", "eigen_tolerance"]
-
 Array = NDArray[np.float64]
 
 _UNIT = 2.0**-53

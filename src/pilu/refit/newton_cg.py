@@ -18,8 +18,6 @@ from pilu.refit.line_search import better_point
 from pilu.refit.objective import Objective, Point
 from pilu.refit.radius import distance_by_penalty
 
-__all__ = ["newton_cg"]
-
 Array = NDArray[np.float64]
 Operator = Callable[[NDArray[Any]], NDArray[Any]]
 

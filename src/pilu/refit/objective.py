@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from pilu.refit.gram import Gram, gamma, rounding_of_sums, weighted_gram
 from pilu.refit.score_losses import ScoreLoss
 
-__all__ = ["Objective", "Point"]
-
 Array = NDArray[np.float64]
 
 _UNIT = 2.0**-53

@@ -35,18 +35,6 @@ from pilu.refit.refusals import check_program, has_foreign_parts, is_search
 from pilu.refit.solve import has_exact_hessian, solve
 from pilu.refit.sums_of_squares import sums_of_squares
 
-__all__ = [
-    "Options",
-    "Prepared",
-    "Release",
-    "check_repeatable",
-    "head_of",
-    "prepare",
-    "release",
-    "standard_parameters",
-    "transformers_of",
-]
-
 Array = NDArray[np.float64]
 
 

@@ -24,13 +24,6 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky
 from pilu.refit.gram import gamma
 from pilu.refit.objective import Objective, Point
 
-__all__ = [
-    "distance_by_curvature",
-    "distance_by_factorisation",
-    "distance_by_penalty",
-    "least_eigenvalue",
-]
-
 Array = NDArray[np.float64]
 
 _ROUNDED_UP = 1 + 1e-9

@@ -21,8 +21,6 @@ from sklearn.pipeline import Pipeline
 from pilu.exceptions import WrongInput
 from pilu.refit.heads import HEADS
 
-__all__ = ["check_program", "has_foreign_parts", "is_search"]
-
 _CONSTANTS = (
     *(bool, int, float, complex, str, bytes, tuple, frozenset, range, slice, type, type(None)),
     np.generic,

@@ -23,8 +23,6 @@ from pilu.refit.gram import Gram, gamma
 from pilu.refit.head import HeadProblem
 from pilu.refit.loo_errors import basis_tolerance, eigen_tolerance
 
-__all__ = ["LeaveOneOut", "leave_one_out"]
-
 Array = NDArray[np.float64]
 
 _ROWS = 1024

@@ -17,16 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-__all__ = [
-    "Huber",
-    "Logistic",
-    "ScoreLoss",
-    "Softmax",
-    "SquaredError",
-    "SquaredHinge",
-    "Tweedie",
-]
-
 Array = NDArray[np.float64]
 
 

@@ -10,8 +10,6 @@ from pilu.refit.newton_cg import newton_cg
 from pilu.refit.objective import Objective, Point
 from pilu.refit.squares import by_normal_equations
 
-__all__ = ["MOST_PARAMETERS", "has_exact_hessian", "solve"]
-
 Array = NDArray[np.float64]
 
 MOST_PARAMETERS = 2048  # in a Hessian that is written down

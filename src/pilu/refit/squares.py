@@ -22,8 +22,6 @@ from pilu.refit.line_search import better_point
 from pilu.refit.objective import Objective, Point
 from pilu.refit.radius import distance_by_curvature, distance_by_penalty, least_eigenvalue
 
-__all__ = ["by_normal_equations"]
-
 Array = NDArray[np.float64]
 
 _MOST_STEPS = 60

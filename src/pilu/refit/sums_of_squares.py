@@ -16,8 +16,6 @@ from pilu.refit.ridge_alpha import leave_one_out
 from pilu.refit.solve import MOST_PARAMETERS
 from pilu.refit.warm_alpha import cold_leverages, warm_alpha
 
-__all__ = ["sums_of_squares"]
-
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
 

@@ -28,8 +28,6 @@ from pilu.refit.head import HeadProblem
 from pilu.refit.kept import Deletion, Leverages
 from pilu.refit.loo_errors import ROW, ColdErrors, Sizes
 
-__all__ = ["Warm", "cold_leverages", "warm_alpha"]
-
 Array = NDArray[np.float64]
 
 _UNIT = 2.0**-53
