@@ -92,13 +92,13 @@ def _wide_rows(n: int, p: int, n_classes: int) -> tuple[Array, Any]:
 def _softmax(X: Array, labels: Any, plan: Plan, watch: Stopwatch) -> None:
     goal = _gradient_reached(X, labels)
     tolerance = _tolerance(X, labels, goal)
-    for repeat in range(plan.long_repeats):
+    for repeat in range(plan.repeats):
         watch.time("scikit-learn, softmax", _logistic(C=1 / ALPHA, tol=tolerance).fit, X, labels)
         model = Forgetful(_logistic(C=1 / ALPHA))
         watch.time("cold fit, softmax", model.fit, X, labels)
         watch.time("one row, softmax", model.unlearn, [repeat])
         some = np.arange(10, 10 + max(1, len(X) // 100))
-        watch.time("one per cent, softmax", model.unlearn, some)
+        watch.time("one per cent, softmax", model.unlearn, some)  # of a model fitted anew
 
 
 def _gradient_reached(X: Array, labels: Any) -> float:

@@ -25,6 +25,7 @@ _MOST_COLUMNS = 8192  # for blocks of the Hessian
 _MOST_IN_BLOCKS = 2**28  # numbers, 1 GB in single precision
 _MOST_STEPS = 200
 _MOST_PRODUCTS = 500
+_PATIENCE = 30  # products without progress, where single precision ends it
 _STALE = 20  # more products than this ask for a new preconditioner
 _FARTHEST = 1e30  # no curvature to speak of in this direction
 
@@ -41,9 +42,8 @@ def newton_cg(objective: Objective, point: Point, within: float) -> tuple[Point,
             if precondition is None:
                 precondition = _preconditioner(objective, point)
             product = _hessian(objective, point, precision)
-            direction, products = _conjugate_gradients(
-                product, point.gradient, precondition, precision
-            )
+            gradient = _centred(point.gradient, objective.loss.joint)  # but for rounding, it is
+            direction, products = _conjugate_gradients(product, gradient, precondition, precision)
             after = better_point(objective, point, direction)
             if after is None:
                 if precision == np.float64:
@@ -147,7 +147,7 @@ def _conjugate_gradients(
     b = -gradient / length
     residual = b.astype(precision)
     x, z = np.zeros_like(residual), precondition(residual).astype(precision)
-    direction, square, products = z, float((residual * z).sum()), 0
+    direction, square, products, lengths = z, float((residual * z).sum()), 0, [1.0]
     for _ in range(_MOST_PRODUCTS):
         curved = product(direction)
         products += 1
@@ -159,7 +159,9 @@ def _conjugate_gradients(
             break
         x += step * direction
         residual -= step * curved
-        if float(np.linalg.norm(residual)) <= 0.01:
+        lengths.append(float(np.linalg.norm(residual)))
+        ended = min(lengths[-_PATIENCE:]) > 0.9 * min(lengths[:-_PATIENCE], default=np.inf)
+        if lengths[-1] <= 0.01 or ended:
             break
         z = precondition(residual).astype(precision)
         before, square = square, float((residual * z).sum())
