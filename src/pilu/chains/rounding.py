@@ -63,6 +63,8 @@ class StepRounding:
         Bound on the trace of any Sigma_k over the largest noise variance of a step before k.
     length : float
         Largest length of a vector whose coordinates, as computed, have norm 1.
+    learned : float
+        tau of the law after learning, if that was at stationarity: its steps are not counted.
     """
 
     error: float
@@ -71,6 +73,7 @@ class StepRounding:
     step_size: float
     schedule: Schedule
     length: float = 1.0
+    learned: float = 0.0
 
     def of_later_steps(self, n_steps: int) -> LaterError:
         """For K more steps."""
@@ -91,6 +94,8 @@ class StepRounding:
         own_step = deferred = largest = 0.0
         for i, (steps, _) in enumerate(self.schedule.segments):
             largest = max(largest, variances[i])
+            if steps == 0:
+                continue
             best = max([*variances[i + 1 :], later])
             trace = largest * self.memory
             own = steps * trace / variances[i] if variances[i] > 0 else math.inf
@@ -99,7 +104,7 @@ class StepRounding:
                 own_step += own
             else:
                 deferred += later_cost
-        return self.error * (math.sqrt(own_step) + deferred)
+        return self.error * (math.sqrt(own_step) + deferred) + self.learned
 
 
 def mean_errors(error: float, norms: Array, push_error: float = 0.0) -> Array:

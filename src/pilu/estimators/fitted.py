@@ -75,10 +75,13 @@ class FittedAttributes:
         return self.fitted_.chain.step_size
 
     @property
-    def schedule_(self) -> tuple[tuple[int, float], ...]:
-        """All (steps, noise) segments since learning or the last redraw."""
+    def schedule_(self) -> tuple[tuple[int | None, float], ...]:
+        """All (steps, noise) segments since learning or the last redraw.
+
+        None stands for learning at stationarity.
+        """
         check_is_fitted(self)
-        return tuple((s.steps, s.noise) for s in self.fitted_.chain.schedule.segments)
+        return self.fitted_.chain.schedule.record()
 
     @property
     def remaining_(self) -> NDArray[np.intp]:

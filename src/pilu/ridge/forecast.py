@@ -14,6 +14,7 @@ A' live in the Krylov space of X_f' (docs/utility.md), so a request costs one pr
 with its basis, whatever the number of steps.
 """
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 
@@ -44,7 +45,7 @@ class RidgeForecast:
         self.law, self.n_unlearn_steps = law, n_unlearn_steps
         self.points = law.coordinates(points)
         spectrum = law.spectrum
-        a, N = spectrum.eigenvalues[:, None], law.schedule.n_steps
+        a, N = spectrum.eigenvalues[:, None], law.schedule.duration
         self.start = spectrum.basis.T @ law.start
         self.mean = drift(a, law.step_size, N) * spectrum.cross
         self.mean += decay(a, law.step_size, N) * self.start
@@ -60,7 +61,7 @@ class RidgeForecast:
     def before(self) -> Predictions:
         """Predictions of the chain as it is now."""
         return Predictions(
-            self._means(self.law.schedule.n_steps), self._variances(self.law.final_variances)
+            self._means(self.law.schedule.duration), self._variances(self.law.final_variances)
         )
 
     def without(self, X: Array, Y: Array, rows: object = None) -> "RidgeRequestForecast":
@@ -75,7 +76,7 @@ class RidgeForecast:
         if n_steps not in self._continued:
             law = self.law
             self._continued[n_steps] = Prospect(
-                self._means(law.schedule.n_steps + n_steps),
+                self._means(law.schedule.duration + n_steps),
                 self._variances(
                     lambda a: decay(a, law.step_size, n_steps) ** 2 * law.final_variances(a)
                 ),
@@ -86,11 +87,11 @@ class RidgeForecast:
     @cached_property
     def relearned(self) -> Prospect:
         """The learning steps again, from the start, with all rows still there."""
-        steps = self.law.schedule.segments[0].steps
+        steps = self.law.schedule.segments[0].duration
         per_noise = self._variances(lambda a: spread(a, self.law.step_size, steps))
         return Prospect(self._means(steps), np.zeros(len(self.points)), per_noise)
 
-    def _means(self, k: int) -> Array:
+    def _means(self, k: float) -> Array:
         spectrum, eta = self.law.spectrum, self.law.step_size
         a = spectrum.eigenvalues[:, None]
         mean = drift(a, eta, k) * spectrum.cross + decay(a, eta, k) * self.start
@@ -117,7 +118,7 @@ class RidgeRequestForecast:
         self._space: RequestSpace | None = None
         if self._rows.any():  # otherwise the two runs are the same
             # Words of A and A' in a covariance have up to two factors for each step.
-            length = 2 * (self._law.schedule.n_steps + forecast.n_unlearn_steps)
+            length = 2 * (self._law.schedule.duration + forecast.n_unlearn_steps)
             self._space = _space_for(self._law, self._rows, length)
             self._own, self._other = self._space.see(forecast.points)
 
@@ -140,14 +141,14 @@ class RidgeRequestForecast:
     @cached_property
     def redraw(self) -> Predictions:
         """Predictions of a chain that learns again, without the rows."""
-        steps, noise = self._law.schedule.segments[0]
-        base = self._forecast.relearned
+        learning, base = self._law.schedule.segments[0], self._forecast.relearned
+        steps, noise = learning.duration, learning.noise
         if self._space is None:
             return base.at(noise)
         mean = base.mean + self._lead(self._forecast.start, steps)
         return Predictions(mean, noise**2 * self._spread(base.variance_per_noise, steps))
 
-    def _lead(self, mean: Array, k: int) -> Array:
+    def _lead(self, mean: Array, k: float) -> Array:
         """v'e_k, k steps from `mean` without the rows against k steps with them."""
         space, spectrum, eta = self._space, self._law.spectrum, self._law.step_size
         assert space is not None
@@ -159,7 +160,7 @@ class RidgeRequestForecast:
             - self._other @ (drift(space.retained[:, None], eta, k) * other)
         )
 
-    def _spread(self, base: Array, k: int) -> Array:
+    def _spread(self, base: Array, k: float) -> Array:
         """v' spread_k(A') v, from that of A."""
         space, eta = self._space, self._law.step_size
         assert space is not None
@@ -168,15 +169,16 @@ class RidgeRequestForecast:
         return np.maximum(base + change, 0.0)
 
 
-def _space_for(law: RidgeIterates, Z: Array, length: int) -> RequestSpace:
+def _space_for(law: RidgeIterates, Z: Array, length: float) -> RequestSpace:
     """The smallest space of the list that keeps words of this length in A and A' on X_f'."""
     spectrum = law.spectrum
-    if len(spectrum.eigenvalues) > 2 * _GROWTH[0] * len(Z):  # otherwise the eigenbasis is as cheap
+    is_large = len(spectrum.eigenvalues) > 2 * _GROWTH[0] * len(Z)  # else the eigenbasis is cheap
+    if is_large and math.isfinite(length):
         lanczos = BlockLanczos(spectrum, Z.T)
         for size in _GROWTH:
             lanczos.extend(size * lanczos.width)
             space = RequestSpace.reached(law, lanczos)
-            if lanczos.exhausted or _leak(law, space, lanczos, length) <= _LEAK:
+            if lanczos.exhausted or _leak(law, space, lanczos, int(length)) <= _LEAK:
                 return space
     return RequestSpace.whole(law, Z)
 

@@ -27,6 +27,7 @@ from pilu.ridge.gradient import gradient_on_rows
 from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectral import draw_after
 from pilu.ridge.spectrum import Spectrum, check_room
+from pilu.ridge.stationary_law import StationaryRidgeLaw
 
 __all__ = ["RidgeProblem"]
 
@@ -236,6 +237,8 @@ class RidgeProblem:
         gaussian: GaussianSource,
     ) -> Array:
         """Theta after a segment of Langevin steps, drawn or taken one by one."""
+        if segment.is_stationary:
+            return draw_after(theta, self.spectrum, step_size, segment, gaussian)
         if self.solver == "spectral":
             return draw_after(theta, self.corrected_spectrum, step_size, segment, gaussian)
         for _ in self.source.blocks():  # check all rows against their digests once
@@ -248,6 +251,8 @@ class RidgeProblem:
 
     def law(self, run: Run, *, corrected: bool = False) -> RidgeLaw:
         """The law of a run; with `corrected`, its basis may have a low-rank correction."""
+        if run.schedule.is_stationary:  # its comparisons need an eigenproblem anyway
+            return StationaryRidgeLaw(self.spectrum, *run, max(self.statistics_error, UNIT))
         spectrum = self.corrected_spectrum if corrected else self.spectrum
         return RidgeLaw(spectrum, *run, max(self.statistics_error, UNIT))
 
