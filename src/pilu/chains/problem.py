@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pilu.chains.entropy import GaussianSource
 from pilu.chains.law import Law
 from pilu.chains.schedule import Schedule, Segment
+from pilu.chains.shortfall import Shortfall
 from pilu.data.rows import RowSource
 from pilu.data.statistics import ReadShare, Statistics
 
@@ -84,6 +85,10 @@ class Problem(Protocol):
         """The law of a run; `corrected` allows the cheap form that not all accountants take."""
         ...
 
+    def shortfall(self, run: Run, theta: Array) -> Shortfall | None:
+        """How far learning has stayed from the minimiser; None if that is not noticeable."""
+        ...
+
     def without(self, rows: Rows, x: Array, y: Array) -> Self:
         """The problem without `rows`, whose values are x and y."""
         ...
@@ -123,6 +128,10 @@ class Problem(Protocol):
 
     def timing_sample(self, n_steps: int) -> tuple[int, float]:
         """How many of `n_steps` to time for a redraw, and the seconds that it takes besides."""
+        ...
+
+    def redraw_work(self, learning: Segment) -> float:
+        """About how many multiplications a redraw takes: a function of sizes at fit only."""
         ...
 
     def describe_loss(self) -> dict[str, Any]:

@@ -20,12 +20,13 @@ from pilu.chains.entropy import GaussianSource
 from pilu.chains.problem import Run
 from pilu.chains.rounding import UNIT
 from pilu.chains.schedule import Segment
+from pilu.chains.shortfall import Shortfall
 from pilu.chains.steps import walk
 from pilu.data.rows import RowSource
 from pilu.data.statistics import ReadShare, Statistics
 from pilu.ridge.gradient import gradient_on_rows
 from pilu.ridge.law import RidgeLaw
-from pilu.ridge.spectral import draw_after
+from pilu.ridge.spectral import decay, draw_after, drift
 from pilu.ridge.spectrum import Spectrum, check_room
 from pilu.ridge.stationary_law import StationaryRidgeLaw
 
@@ -36,6 +37,7 @@ Array = NDArray[np.float64]
 _STATISTICS_ERROR = 1e-12  # past it, statistics are collected again from the remaining rows
 _MOST_PENDING = 32  # rows in a correction
 _PER_OCTAVE = 4  # grid of a stored error: the rows are summed again after about forty deletions
+_EIGENPROBLEM = 10  # multiplications for each of p^3
 _COLUMNS_FOR_EACH = 32  # columns per row of a correction; with fewer, a new basis is cheaper
 
 
@@ -256,6 +258,29 @@ class RidgeProblem:
         spectrum = self.corrected_spectrum if corrected else self.spectrum
         return RidgeLaw(spectrum, *run, max(self.statistics_error, UNIT))
 
+    def shortfall(self, run: Run, theta: Array) -> Shortfall | None:
+        """R2 on the rows, of the mean after learning and of the minimiser; theta is not used."""
+        spectrum, intercept = self.spectrum, self.source.fit_intercept
+        total = spectrum.target_norm**2
+        if not 0.0 < total < math.inf:
+            return None
+        a, B, k = spectrum.eigenvalues[:, None], spectrum.cross, run.schedule.segments[0].duration
+        start = spectrum.basis.T @ run.start
+        learned = drift(a, run.step_size, k) * B + decay(a, run.step_size, k) * start
+        flat = a <= UNIT * spectrum.largest  # directions without data and penalty
+        best = np.where(flat, 0.0, B / np.where(flat, 1.0, a))
+        scatter = total
+        if intercept:  # B's last row is the sum of the targets
+            sums = spectrum.basis[-1] @ B
+            scatter -= float(np.sum(np.square(sums))) / max(int(self.source.live.sum()), 1)
+        scatter = scatter if scatter > 1e-9 * total else total
+
+        def explained(m: Array) -> float:
+            squares = total + float(np.sum(m * ((a - spectrum.alpha) * m - 2 * B)))
+            return 1 - max(squares, 0.0) / scatter
+
+        return Shortfall(explained(learned), explained(best))
+
     def batch_facts(
         self, rows: NDArray[np.intp], n_steps: int, n_unlearn_steps: int
     ) -> dict[str, bool]:
@@ -265,6 +290,14 @@ class RidgeProblem:
     def timing_sample(self, n_steps: int) -> tuple[int, float]:
         """Steps to time (all in one draw, or a single step), and the eigenbasis's seconds."""
         return (n_steps if self.solver == "spectral" else 1), self.spectrum.seconds
+
+    def redraw_work(self, learning: Segment) -> float:
+        """One eigenproblem or SVD; with the solver "gradient", also all steps on the rows."""
+        n, p = self.source.n_rows, self.source.n_columns
+        work = _EIGENPROBLEM * p * float(min(n, p)) ** 2
+        if self.solver == "gradient":
+            work += 2.0 * learning.steps * n * p * self.n_outputs
+        return work
 
     def describe_loss(self) -> dict[str, Any]:
         """Name of the loss."""
