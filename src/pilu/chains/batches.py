@@ -181,7 +181,7 @@ class BatchedObjective:
             self.total_of_a_constant(),
             convexity=self.alpha * self.n_batches,
             noise=noise,
-            most_passes=int(min(max(cycles / 5, 3), 12)),  # a fifth of learning, or little
+            most_passes=int(min(max(cycles / 10, 3), 30)),  # a tenth of learning, or little
         )
 
     def total(self, theta: Array) -> tuple[float, Array]:

@@ -71,6 +71,6 @@ def shortfall_by_descent(
         return value, gradient.ravel()
 
     options = {"maxfun": most_passes, "maxiter": most_passes}
-    best = minimize(flat, theta.ravel(), jac=True, method="L-BFGS-B", options=options)
-    without_noise = max(value - noise, min(value, float(best.fun)))
-    return Shortfall(1 - without_noise / scale, 1 - min(value, float(best.fun)) / scale)
+    found = minimize(flat, theta.ravel(), jac=True, method="L-BFGS-B", options=options)
+    least = min(value, float(found.fun))
+    return Shortfall(1 - max(value - noise, least) / scale, 1 - least / scale)

@@ -235,7 +235,7 @@ class LangevinRidge(RidgeEstimator, LangevinRegressor):
     >>> from sklearn.datasets import load_diabetes
     >>> from pilu import LangevinRidge
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = LangevinRidge(alpha=1.0, n_steps=200).fit(X, y)
+    >>> model = LangevinRidge(alpha=1.0).fit(X, y)
     >>> certificate = model.unlearn([7, 8, 9], epsilon=1.0)
     >>> certificate.epsilon <= 1.0
     True
@@ -264,7 +264,7 @@ class LangevinRidgeClassifier(RidgeEstimator, LangevinClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from pilu import LangevinRidgeClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = LangevinRidgeClassifier(n_steps=300).fit(X / 16, y)
+    >>> model = LangevinRidgeClassifier().fit(X / 16, y)
     >>> certificate = model.unlearn(42, epsilon=1.0)
     >>> certificate.rows
     (42,)
