@@ -1,4 +1,4 @@
-"""A store of a model that learned at stationarity, and the warnings of the desk and its commands."""
+"""A store of a model that learned at stationarity, and warnings of the desk and its commands."""
 
 import subprocess
 import sys
@@ -29,17 +29,19 @@ def test_a_store_keeps_that_learning_was_at_stationarity(parquet, tmp_path):
         assert desk.redraw().schedule == ((None, 0.01),)
 
 
+def spend(desk):
+    for person in range(12):
+        desk.unlearn(f"person number {person}", epsilon=0.2, delta=0.03, n_unlearn_steps=1)
+
+
 def test_desk_warns_like_the_estimators(parquet, tmp_path):
     settings = {"budget_epsilon": 100.0, "budget_delta": 0.9}
     with pytest.warns(ConvergenceWarning, match="n_steps=1:"):
         desk = Desk.create(tmp_path / "store", parquet, COLUMNS, n_steps=1, **settings)
     with desk, warnings.catch_warnings():
         warnings.simplefilter("error", TotalBudgetWarning)
-        asked = {"delta": 0.09, "epsilon": 1.0}
-        desk.unlearn("person number 3", **asked)
         with pytest.raises(TotalBudgetWarning, match="redraw"):
-            for person in range(4, 12):
-                desk.unlearn(f"person number {person}", **asked)
+            spend(desk)
         assert desk.unlearn("person number 15", method="redraw").total_delta == 0.0
 
 
