@@ -16,7 +16,8 @@ from oracles.qp import minmax_mu
 from oracles.rational_chain import log_deltas
 from pilu import CertificateMismatch, LangevinRidge, Theorem, verify
 from pilu.accounting.endless import N_WINDOWS, window_length
-from pilu.exceptions import BeyondPrecision, NoiseBelowPrecision
+from pilu.chains.schedule import Schedule
+from pilu.exceptions import BeyondPrecision, NoiseBelowPrecision, WrongInput
 
 REFUSALS = (ArithmeticError, NoiseBelowPrecision)
 
@@ -197,6 +198,17 @@ def test_certificates_state_that_learning_was_at_stationarity(small):
     redrawn = model.unlearn([5, 6], method="redraw")
     assert redrawn.schedule == ((None, 0.2),)
     verify(redrawn)
+
+
+def test_records_of_schedules():
+    record = ((None, 0.1), (3, 0.0), (5, 2.0))
+    schedule = Schedule.from_record(record)
+    assert schedule.record() == record
+    assert (schedule.n_steps, schedule.duration, schedule.is_stationary) == (8, math.inf, True)
+    assert Schedule.from_record(record[1:]).duration == 8.0
+    for wrong in (((0, 0.1),), ((4, 0.1), (None, 0.1)), ((4, 0.1), (0, 0.1)), ((-1, 1.0),)):
+        with pytest.raises(WrongInput, match="steps >= 1"):
+            Schedule.from_record(wrong)
 
 
 def test_what_double_precision_cannot_compare_is_refused(rng):

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.exceptions import WrongInput
+
 __all__ = ["Schedule", "Segment"]
 
 
@@ -45,7 +47,12 @@ class Schedule:
     @classmethod
     def from_record(cls, record: Iterable[Sequence[Any]]) -> "Schedule":
         """The schedule that `record` gave, as certificates and stores hold it."""
-        return cls(tuple(Segment(0 if k is None else int(k), float(s)) for k, s in record))
+        segments = []
+        for place, (k, noise) in enumerate(record):
+            if (k is None and place > 0) or (k is not None and int(k) < 1):
+                raise WrongInput(f"a schedule must have steps >= 1 in each segment, got {k!r}.")
+            segments.append(Segment(0 if k is None else int(k), float(noise)))
+        return cls(tuple(segments))
 
     def record(self) -> tuple[tuple[int | None, float], ...]:
         """(steps, noise) of every segment, with None for learning at stationarity."""
