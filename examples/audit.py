@@ -23,7 +23,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
 
     X, y = load_digits(return_X_y=True)
-    model = pilu.LangevinRidgeClassifier(alpha=1.0, n_steps=300).fit(X / 16, y)
+    model = pilu.LangevinRidgeClassifier(alpha=1.0).fit(X / 16, y)
     noise = model.quote([ROW], epsilon=1.0).noise[0]
     runs = RidgeRuns(model, ROW, noise=noise, n_unlearn_steps=80)
     certificate = model.unlearn(ROW, epsilon=1.0)

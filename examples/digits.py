@@ -59,7 +59,7 @@ def main() -> None:
         result = call()
         return result, f"{time.perf_counter() - start:.2f} s"
 
-    model = pilu.LangevinRidgeClassifier(alpha=1.0, n_steps=300, noise=0.01)
+    model = pilu.LangevinRidgeClassifier(alpha=1.0, n_steps=800, noise=0.01)
     line("", "epsilon", "delta", "test acc.", "time")
     _, seconds = timed(lambda: model.fit(X, y))
     line(f"fit on {len(X)} rows", "", "", f"{model.score(X_test, y_test):.3f}", seconds)

@@ -5,6 +5,16 @@ import pytest
 from sklearn.datasets import load_diabetes, load_digits
 
 
+def pytest_configure(config):
+    # Most tests are about laws and certificates, which hold after any number of steps and requests.
+    # They take few steps to be fast. Tests of the two warnings catch them themselves.
+    for ignored in (
+        "ignore:learning has not converged:sklearn.exceptions.ConvergenceWarning",
+        "ignore:total_delta is:UserWarning",
+    ):
+        config.addinivalue_line("filterwarnings", ignored)
+
+
 @pytest.fixture(scope="session")
 def diabetes():
     X, y = load_diabetes(return_X_y=True)

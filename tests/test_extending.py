@@ -65,6 +65,12 @@ class MeanProblem:
     def timing_sample(self, n_steps):
         return n_steps, 0.0
 
+    def redraw_work(self, learning):
+        return learning.steps * self.source.n_rows
+
+    def shortfall(self, run, theta):
+        return None
+
     def describe_loss(self):
         return {"name": "mean"}
 

@@ -1,4 +1,4 @@
-"""Every error that pilu raises on purpose; anything else that escapes is a bug.
+"""Every error and warning that pilu raises on purpose; anything else that escapes is a bug.
 
 PiluError
 |-- WrongInput            an argument, an option or a file is not what it must be (a ValueError)
@@ -16,6 +16,11 @@ PiluError
 |-- ClusterLost           the connection to a dask scheduler or its workers was lost
 |-- DatasetUnavailable    a file could not be obtained; the message says what to run
 `-- MissingExtra          an optional dependency is not installed (an ImportError)
+
+UserWarning
+`-- TotalBudgetWarning    requests since the last redraw add up to a total that promises little
+
+A fit that has not converged warns with scikit-learn's `ConvergenceWarning`.
 """
 
 __all__ = [
@@ -33,6 +38,7 @@ __all__ = [
     "RowsChanged",
     "RowsNotAttached",
     "StoreDamaged",
+    "TotalBudgetWarning",
     "WrongArgument",
     "WrongInput",
 ]
@@ -112,3 +118,7 @@ class DatasetUnavailable(PiluError):
 
 class MissingExtra(PiluError, ImportError):
     """An optional dependency is missing; the message names the extra to install."""
+
+
+class TotalBudgetWarning(UserWarning):
+    """The total delta of the requests since the last redraw promises little."""

@@ -60,7 +60,7 @@ def log_deltas(
     *,
     alpha: float,
     step_size: float,
-    schedule: Sequence[tuple[int, float]],
+    schedule: Sequence[tuple[int | None, float]],
     n_unlearn_steps: int,
     noise: float,
     epsilon: float,
@@ -69,8 +69,9 @@ def log_deltas(
     """(log delta_forward, log delta_reverse) at `epsilon`; -inf where delta is zero.
 
     `schedule` lists (steps, sigma) in the order run, `noise` is sigma_u and `start` is theta_0
-    (p x d, zero if None). Raises ValueError if the covariance of an end is singular, or so close
-    to it that MAX_BITS bits do not tell. Deltas far below 1e-50 may come out as zero.
+    (p x d, zero if None). The first steps may be None: the law that they converge to. Raises
+    ValueError if the covariance of an end is singular, or so close to it that MAX_BITS bits do not
+    tell. Deltas far below 1e-50 may come out as zero.
     """
     pair, d = standard_pair(
         X,
@@ -99,7 +100,7 @@ def standard_pair(
     *,
     alpha: float,
     step_size: float,
-    schedule: Sequence[tuple[int, float]],
+    schedule: Sequence[tuple[int | None, float]],
     n_unlearn_steps: int,
     noise: float,
     start: Any = None,
@@ -115,13 +116,14 @@ def standard_pair(
     kept = [i for i in range(len(rows)) if i not in gone]
     full = _step(rows, targets, Fraction(alpha), eta)
     less = _step([rows[i] for i in kept], [targets[i] for i in kept], Fraction(alpha), eta, p, d)
-    plan = [(int(steps), 2 * eta * Fraction(sigma) ** 2) for steps, sigma in schedule]
+    plan = [(steps, 2 * eta * Fraction(sigma) ** 2) for steps, sigma in schedule]
     variance = 2 * eta * Fraction(noise) ** 2
-    bits = min_bits
+    endless = plan[0][0] is None
+    bits = min_bits + 1024 * endless  # solving loses as many bits as the condition number has
     while bits <= MAX_BITS:
         with mp.workprec(bits):
             try:
-                law = _scalar_pair if p == 1 else _pair
+                law = _scalar_pair if p == 1 and not endless else _pair
                 return law(full, less, plan, int(n_unlearn_steps), variance, begin), d
             except _TooCoarse as error:
                 bits += max(bits, error.bits)
@@ -188,7 +190,7 @@ def _mpf(value: Fraction) -> Any:
 def _pair(
     full: tuple[list[list[Fraction]], list[list[Fraction]]],
     less: tuple[list[list[Fraction]], list[list[Fraction]]],
-    plan: list[tuple[int, Fraction]],
+    plan: list[tuple[int | None, Fraction]],
     K: int,
     variance: Fraction,
     begin: list[list[float]],
@@ -234,7 +236,7 @@ def _check(lost: Any, values: Vector) -> None:
 def _scalar_pair(
     full: tuple[list[list[Fraction]], list[list[Fraction]]],
     less: tuple[list[list[Fraction]], list[list[Fraction]]],
-    plan: list[tuple[int, Fraction]],
+    plan: list[tuple[int | None, Fraction]],
     K: int,
     variance: Fraction,
     begin: list[list[float]],
@@ -287,7 +289,7 @@ def _largest(
 
 def _run(
     step: tuple[list[list[Fraction]], list[list[Fraction]]],
-    plan: list[tuple[int, Fraction]],
+    plan: list[tuple[int | None, Fraction]],
     columns: list[Vector],
 ) -> tuple[list[Vector], Matrix, Any]:
     """Columns of the mean, covariance of a column, and the largest entry of a mean, after `plan`.
@@ -300,6 +302,13 @@ def _run(
     squared = _commuting(M, M)
     S = [[mpf(0)] * p for _ in range(p)]
     largest = mpf(0)
+    if plan[0][0] is None:  # m = M m + push, S = M S M + variance
+        gap = [[(i == j) - M[i][j] for j in range(p)] for i in range(p)]
+        columns = [list(mp.lu_solve(mp.matrix(gap), mp.matrix(column))) for column in push]
+        largest = max(abs(value) for column in columns for value in column)
+        gap = [[(i == j) - squared[i][j] for j in range(p)] for i in range(p)]
+        S = (mp.inverse(mp.matrix(gap)) * _mpf(plan[0][1])).tolist()
+        plan = plan[1:]
     for steps, variance in plan:
         squares, total = _power_and_sum(squared, steps)
         S = _combine(_commuting(squares, S), total, _mpf(variance))

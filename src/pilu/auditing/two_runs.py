@@ -176,7 +176,7 @@ def _law_after(
     spectrum: Spectrum, step_size: float, segment: Segment, mean: Array, covariance: Array
 ) -> tuple[Array, Array]:
     """Mean and covariance after a segment of steps."""
-    V, a, (k, noise) = spectrum.basis, spectrum.eigenvalues, segment
+    V, a, k, noise = spectrum.basis, spectrum.eigenvalues, segment.duration, segment.noise
     step = (V * decay(a, step_size, k)) @ V.T
     mean = step @ mean + V @ (drift(a[:, None], step_size, k) * spectrum.cross)
     added = noise**2 * (V * spread(a, step_size, k)) @ V.T

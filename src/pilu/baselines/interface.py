@@ -85,6 +85,10 @@ class Task:
                 model.batch_size,
                 "The other methods step on all rows.",
             )
+        if model.n_steps is None:
+            raise complaint(
+                "n_steps", "an integer in a comparison", None, "The other methods take steps."
+            )
         fitted = clone(model).fit(X, y)
         state = fitted.fitted_
         target = set_terms(state.chain, "auto", epsilon, delta, n_unlearn_steps).target

@@ -59,7 +59,8 @@ class Certificate:
     noise, n_unlearn_steps : float, int
         sigma_unlearn and K. For a refit: the noise of a standard coordinate, and 0.
     schedule : tuple of (steps, noise)
-        The whole chain, this request's segment last. Empty for a refit.
+        The whole chain, this request's segment last. The steps of learning are None if it was a
+        draw from their stationary law (``n_steps=None``). Empty for a refit.
     batch_size : int or None
         Rows in the mini-batch of a step; None if every step uses all rows.
     rows : tuple of int
@@ -100,7 +101,7 @@ class Certificate:
     delta: float
     noise: float
     n_unlearn_steps: int
-    schedule: tuple[tuple[int, float], ...]
+    schedule: tuple[tuple[int | None, float], ...]
     batch_size: int | None
     rows: tuple[int, ...]
     total_epsilon: float
@@ -367,7 +368,8 @@ def _check_types(record: dict[str, Any]) -> None:
         "conditional_on": lambda v: isinstance(v, list) and all(map(text, v)),
         "schedule": lambda v: (
             isinstance(v, list)
-            and all(isinstance(s, list) and len(s) == 2 and whole(s[0]) and number(s[1]) for s in v)
+            and all(isinstance(s, list) and len(s) == 2 and number(s[1]) for s in v)
+            and all(whole(s[0]) or (i == 0 and s[0] is None) for i, s in enumerate(v))
         ),
     }
     for name, fits in kinds.items():

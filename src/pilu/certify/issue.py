@@ -239,7 +239,7 @@ def _issued(
 def _about_chain(chain: Chain) -> dict[str, Any]:
     key = chain.problem.source.key if chain.private else None
     return {
-        "schedule": tuple((s.steps, s.noise) for s in chain.schedule.segments),
+        "schedule": chain.schedule.record(),
         "batch_size": chain.problem.minibatch_size,
         "parameters_sha256": hash_of_parameters(chain.theta, key),
     }

@@ -57,16 +57,16 @@ def limits_of(record: Mapping[str, Any]) -> tuple[str, ...]:
 
 def promises_of(record: Mapping[str, Any]) -> list[str]:
     """The guarantee of a certificate, given as a record of its fields, in sentences."""
-    private = _entropy(record["scope"]["private"] is True)
+    last = [*_about_learning(record), *_entropy(record["scope"]["private"] is True)]
     if record["method"] == "redraw":
         return [
             "The parameters were drawn anew from the law of learning without any forgotten row. "
             "Both sides of Definition 1 coincide, and the earlier parameters were not used.",
-            *private,
+            *last,
         ]
     if record["method"] == "refit":
-        return [*_about_refit(record), *private]
-    return [*_about_laws(record), *_about_batches(record), *_about_runs(record), *private]
+        return [*_about_refit(record), *last]
+    return [*_about_laws(record), *_about_batches(record), *_about_runs(record), *last]
 
 
 def _about_refit(record: Mapping[str, Any]) -> list[str]:
@@ -103,6 +103,15 @@ def _about_laws(record: Mapping[str, Any]) -> list[str]:
     if reverse_delta is not None:
         words.append(f"In the other direction, Q(S) <= e^{epsilon} P(S) + {up(reverse_delta, 6)}.")
     return words
+
+
+def _about_learning(record: Mapping[str, Any]) -> list[str]:
+    if not record["schedule"] or record["schedule"][0][0] is not None:
+        return []
+    return [
+        "Learning was one draw from the law that learning steps converge to. The run without the "
+        "rows draws from that law without the rows, with the same step size."
+    ]
 
 
 def _about_batches(record: Mapping[str, Any]) -> list[str]:

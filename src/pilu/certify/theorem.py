@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_choice, check_probability, complaint
 from pilu.accounting.curves import Curve, GaussianCurve
+from pilu.accounting.endless import pooled_steps, window_length
 from pilu.accounting.gdp import epsilon_from_mu, mu_from_epsilon
 from pilu.accounting.shifted import (
     Blocks,
@@ -144,7 +145,6 @@ class Theorem:
     ) -> tuple[Array, Array]:
         """Noise and epsilon of each row for 1/`parts` of the target's mu and slack."""
         sensitivities = chain.of_each(rows, self._slack(target) / parts)
-        variances = law.schedule.variances(law.step_size)
         mu, floor = self._target_mu(target) / parts, target.floor
         n, alike = len(rows.X), 1  # the number of rows with the same contraction
         if self.strong_convexity == "alpha":
@@ -155,7 +155,7 @@ class Theorem:
             c = self._contraction(law, chain, rows.part(part), target)
             unit = _variance_of_unit_noise(law, target, c)
             extra, reached[part] = extra_noise_for_each(
-                sensitivities[part], variances, c, mu / _ROOM, least=floor**2 * unit
+                *_steps(law, sensitivities[part], c), c, mu / _ROOM, least=floor**2 * unit
             )
             noise[part] = np.sqrt(extra / unit) * (1 + ROUNDING)
             noise[part] = np.where(extra == floor**2 * unit, floor, noise[part])
@@ -174,8 +174,7 @@ class Theorem:
         else:
             s = chain.of_group_sum(request, self._slack(target))
         c = self._contraction(law, chain, request, target)
-        variances = law.schedule.variances(law.step_size)
-        return _Bound(blocks_from_sensitivities(s, variances, c), c)
+        return _Bound(blocks_from_sensitivities(*_steps(law, s, c), c), c)
 
     def _calibration(self, law: Law, bound: "_Bound", noise: float, target: Target) -> Calibration:
         blocks, c = bound
@@ -309,6 +308,16 @@ def _terms(c: Certificate) -> dict[str, Any]:
 class _Bound(NamedTuple):
     blocks: Blocks
     contraction: float
+
+
+def _steps(law: Law, bounds: Array, contraction: float) -> tuple[Array, Array]:
+    """Sensitivities and noise variances of the steps; all of learning at stationarity is one."""
+    later = law.schedule.variances(law.step_size)
+    if not law.schedule.is_stationary:
+        return bounds, later
+    variance = 2 * law.step_size * law.schedule.segments[0].noise ** 2
+    window = window_length(law.step_size * law.alpha)
+    return pooled_steps(bounds, later, window, variance, contraction)
 
 
 def _variance_of_unit_noise(law: Law, target: Target, contraction: float) -> float:

@@ -104,7 +104,7 @@ def _check_fields(c: Certificate) -> None:
     require(c.method in REFERENCES, f"method {c.method!r} is not known")
     require((len(c.schedule) > 0) == (c.method != "refit"), "the schedule is empty, or a refit's")
     require(
-        all(steps >= 1 and noise >= 0 for steps, noise in c.schedule)
+        all((steps is None or steps >= 1) and noise >= 0 for steps, noise in c.schedule)
         and all(noise > 0 for _, noise in c.schedule[:1]),
         "the schedule has a segment without steps, negative noise, or no learning noise",
     )

@@ -12,6 +12,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.chains.problem import Run
+from pilu.chains.schedule import Segment
+from pilu.chains.shortfall import Shortfall, shortfall_by_descent
 from pilu.data.rows import RowSource
 from pilu.exceptions import WrongInput
 
@@ -164,6 +167,29 @@ class BatchedObjective:
         """Rows in a mini-batch; None for one batch of all rows."""
         return self.batch_size if self.n_batches > 1 else None
 
+    def shortfall(self, run: Run, theta: Array) -> Shortfall | None:
+        """How far theta is at least from the minimiser of the sum over all batches."""
+        cycles = run.schedule.n_steps / self.n_batches
+        # Per parameter, noise adds about sigma^2 / (2 - eta L), in every step of a cycle. Twice it.
+        gap = max(2 - run.step_size * self.largest, 1e-3)
+        noise = 2 * run.schedule.segments[0].noise ** 2 * theta.size * self.n_batches / gap
+        return shortfall_by_descent(
+            self.total,
+            theta,
+            self.total_of_a_constant(),
+            convexity=self.alpha * self.n_batches,
+            noise=noise,
+            most_passes=int(min(max(cycles / 10, 3), 30)),  # a tenth of learning, or little
+        )
+
+    def total(self, theta: Array) -> tuple[float, Array]:
+        """The sum of all batches' objectives and its gradient, in one pass."""
+        raise NotImplementedError
+
+    def total_of_a_constant(self) -> float:
+        """About the same sum for a model that does not use its features."""
+        raise NotImplementedError
+
     def batch_facts(
         self, rows: NDArray[np.intp], n_steps: int, n_unlearn_steps: int
     ) -> dict[str, bool]:
@@ -181,6 +207,10 @@ class BatchedObjective:
     def timing_sample(self, n_steps: int) -> tuple[int, float]:
         """One cycle of steps is timed; there is no eigenbasis."""
         return min(n_steps, self.n_batches), 0.0
+
+    def redraw_work(self, learning: Segment) -> float:
+        """All steps on their rows."""
+        return 2.0 * learning.steps * self.batch_size * self.n_parameters * self.n_outputs
 
     def describe_loss(self) -> dict[str, Any]:
         """Name and options of the loss."""

@@ -16,6 +16,7 @@ from pilu.chains.comparison import Comparison
 from pilu.chains.predictions import Predictions, Prospect
 from pilu.chains.schedule import Schedule, Segment
 from pilu.chains.sensitivities import Sensitivities
+from pilu.chains.shortfall import Shortfall
 from pilu.data.rows import Request, RowSource
 from pilu.data.statistics import ReadShare, Statistics
 
@@ -162,6 +163,10 @@ class Problem(Protocol):
     def law(self, run: Run, *, corrected: bool = False) -> Law:
         """The law of a run; `corrected` allows the cheap form that not all accountants take."""
 
+    def shortfall(self, run: Run, theta: Array) -> Shortfall | None:
+        """How far learning has stayed from the minimiser; None if that is not noticeable."""
+        ...
+
     def without(self, rows: Rows, x: Array, y: Array) -> Self:
         """The problem without `rows`, whose values are x and y."""
 
@@ -192,6 +197,10 @@ class Problem(Protocol):
 
     def timing_sample(self, n_steps: int) -> tuple[int, float]:
         """How many of `n_steps` to time for a redraw, and the seconds that it takes besides."""
+
+    def redraw_work(self, learning: Segment) -> float:
+        """About how many multiplications a redraw takes: a function of sizes at fit only."""
+        ...
 
     def describe_loss(self) -> dict[str, Any]:
         """Name and options of the loss, as they are in a store's log."""

@@ -1,6 +1,8 @@
 """The steps and the noise of a chain, and what double precision leaves unknown of them.
 
-A chain is a list of (steps, noise) segments: learning first, then one for each request.
+A chain is a list of (steps, noise) segments: learning first, then one for each request. Learning
+may be at stationarity: a draw from the law that its steps converge to. It takes no steps, and
+a record of it has None in their place.
 
 A law is computed for steps M^ = 1 - eta A^ that are not quite the true ones, M = 1 - eta A: the
 statistics, the eigenvalues and 1 - eta a itself are rounded. All of this is one number,
@@ -20,11 +22,14 @@ S_K = 2 eta sum_{j<K} M^2j the covariance that K steps add with noise 1.
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pilu.exceptions import WrongInput
 
 Array = NDArray[np.float64]
 
@@ -35,8 +40,18 @@ _LEAST = 1e-140  # an error whose square, and its inverse, are still doubles
 class Segment(NamedTuple):
     """A run of steps with one noise level sigma; one step adds sqrt(2 eta) sigma N(0, I)."""
 
-    steps: int
+    steps: int  # 0 is for learning at stationarity
     noise: float
+
+    @property
+    def is_stationary(self) -> bool:
+        """Whether it stands for infinitely many steps."""
+        return self.steps == 0
+
+    @property
+    def duration(self) -> float:
+        """The number of steps, infinite at stationarity."""
+        return math.inf if self.is_stationary else float(self.steps)
 
 
 @dataclass(frozen=True)
@@ -44,10 +59,34 @@ class Schedule:
     """All steps since the start of learning, or since the last redraw."""
 
     segments: tuple[Segment, ...]
-    n_steps: int = field(init=False)
+    n_steps: int = field(init=False)  # those that were taken: none for learning at stationarity
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_steps", sum(segment.steps for segment in self.segments))
+
+    @classmethod
+    def from_record(cls, record: Iterable[Sequence[Any]]) -> "Schedule":
+        """The schedule that `record` gave, as certificates and stores hold it."""
+        segments = []
+        for place, (k, noise) in enumerate(record):
+            if (k is None and place > 0) or (k is not None and int(k) < 1):
+                raise WrongInput(f"a schedule must have steps >= 1 in each segment, got {k!r}.")
+            segments.append(Segment(0 if k is None else int(k), float(noise)))
+        return cls(tuple(segments))
+
+    def record(self) -> tuple[tuple[int | None, float], ...]:
+        """(steps, noise) of every segment, with None for learning at stationarity."""
+        return tuple((None if s.is_stationary else s.steps, s.noise) for s in self.segments)
+
+    @property
+    def is_stationary(self) -> bool:
+        """Whether learning was at stationarity."""
+        return self.segments[0].is_stationary
+
+    @property
+    def duration(self) -> float:
+        """The number of steps, infinite if learning was at stationarity."""
+        return math.inf if self.is_stationary else float(self.n_steps)
 
     def variances(self, step_size: float) -> Array:
         """Noise variance 2 eta sigma_k^2 of every step."""
@@ -72,6 +111,8 @@ class StepRounding:
         Bound on the trace of any Sigma_k over the largest noise variance of a step before k.
     length : float
         Largest length of a vector whose coordinates, as computed, have norm 1.
+    learned : float
+        tau of the law after learning, if that was at stationarity: its steps are not counted.
     """
 
     error: float
@@ -80,6 +121,7 @@ class StepRounding:
     step_size: float
     schedule: Schedule
     length: float = 1.0
+    learned: float = 0.0
 
     def of_later_steps(self, n_steps: int) -> tuple[float, float]:
         """zeta and e_K: how much more than computed K steps leave, in units of their noise."""
@@ -100,6 +142,8 @@ class StepRounding:
         own_step = deferred = largest = 0.0
         for i, (steps, _) in enumerate(self.schedule.segments):
             largest = max(largest, variances[i])
+            if steps == 0:
+                continue
             best = max([*variances[i + 1 :], later])
             trace = largest * self.memory
             own = steps * trace / variances[i] if variances[i] > 0 else math.inf
@@ -108,7 +152,7 @@ class StepRounding:
                 own_step += own
             else:
                 deferred += later_cost
-        return self.error * (math.sqrt(own_step) + deferred)
+        return self.error * (math.sqrt(own_step) + deferred) + self.learned
 
 
 def mean_errors(error: float, norms: Array, push_error: float = 0.0) -> Array:

@@ -8,6 +8,7 @@ bug, and shows its traceback.
 import json
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -82,7 +83,8 @@ def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
-            return command(*args, **kwargs)
+            with _warnings_in_one_line():
+                return command(*args, **kwargs)
         except KeyboardInterrupt:
             _stop("interrupted; `pilu ledger` shows what was done.", INTERRUPTED)
         except (PiluError, OSError, MemoryError) as error:
@@ -94,6 +96,18 @@ def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
             _stop("This is a bug in pilu; please report it.", BUG)
 
     return guarded
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Show warnings as errors are shown: without the place in the code."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        _print_error(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def demo(
     steps = (
         "keygen --private {out}/desk.key --public {out}/desk.pub",
         "fit {out}/people.parquet --target digit --classify --id image --subject person "
-        "--alpha 1 --learning-steps 300 --out {store}",
+        "--alpha 1 --learning-steps 800 --out {store}",
         "quote {store} --subject anna --subject ben",
         "unlearn {store} --subject anna --receipt {out}/anna.json --sign {out}/desk.key",
         "verify {out}/anna.json --store {store} --table {out}/people.parquet "

@@ -17,7 +17,7 @@ from pilu.certify.exact import Exact, curve_of
 from pilu.certify.issue import set_target
 from pilu.certify.verify import verify
 from pilu.chains.problem import Law, Run
-from pilu.chains.schedule import Schedule, Segment
+from pilu.chains.schedule import Schedule
 from pilu.data.rows import Request
 from pilu.data.statistics import Statistics
 from pilu.data.targets import encoded_targets
@@ -62,8 +62,8 @@ class _History:
     """What the entries of a log lead to, one certificate after the other."""
 
     parameters: str  # their hash
-    learning: tuple[tuple[int, float], ...]
-    schedule: tuple[tuple[int, float], ...]
+    learning: tuple[tuple[int | None, float], ...]
+    schedule: tuple[tuple[int | None, float], ...]
     total: tuple[float, float] = (0.0, 0.0)
     issued: list[str] = field(default_factory=list)  # since the last redraw
     forgotten: set[int] = field(default_factory=set)
@@ -98,7 +98,7 @@ def _check_history(store: Store, snapshot: Snapshot) -> None:
     require(first["kind"] == "fit", "the log does not begin with a fit")
     ours = all(entry.record["store"] == state["store"] for entry in entries)
     require(ours, "an entry of the log is another store's")
-    learning = tuple((int(steps), float(noise)) for steps, noise in first["learning"])
+    learning = Schedule.from_record(first["learning"]).record()
     history = _History(first["parameters_sha256"], learning, learning)
     for entry in entries:
         (place, record), certificate = entry, entry.certificate
@@ -280,8 +280,8 @@ def _law_and_request(
             yield batch.X[kept], Y[kept]
 
     at_the_time = chain.problem.reading(replace(source, rows=None, live=live))
-    segments = tuple(Segment(int(k), float(s)) for k, s in certificate.schedule[:-1])
-    run = Run(chain.step_size, Schedule(segments), chain.start)
+    schedule = Schedule.from_record(certificate.schedule[:-1])
+    run = Run(chain.step_size, schedule, chain.start)
     law = at_the_time.recollected(read).law(run)
     X, Y = (np.vstack(parts) for parts in zip(*requested, strict=True))
     ones = np.ones((len(X), int(source.fit_intercept)))

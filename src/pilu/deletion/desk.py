@@ -1,6 +1,7 @@
 """The desk: fit a table into a store, quote and forget people, and log everything."""
 
 import json
+import warnings
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
@@ -22,7 +23,8 @@ from pilu.deletion.receipt import Receipt
 from pilu.deletion.release import release_record
 from pilu.deletion.store import Snapshot, Store, check_is_free
 from pilu.estimators.quote import Quote
-from pilu.exceptions import AlreadyForgotten, BudgetSpent, WrongInput
+from pilu.estimators.warning import warn_of_total
+from pilu.exceptions import AlreadyForgotten, BudgetSpent, TotalBudgetWarning, WrongInput
 
 Positions = NDArray[np.intp]
 Subjects = dict[bytes, Positions]  # rows by the hash of the name
@@ -226,7 +228,9 @@ class Desk:
             before, requested = model.fitted_, rows.tolist() if len(rows) else None
             # The log keeps the answers forever, so they have few digits.
             coarse = coarse_accountant(before.law)
-            certificate = model.unlearn(requested, method=method, accountant=coarse, **options)
+            with warnings.catch_warnings():  # the budget decides before the total is warned of
+                warnings.simplefilter("ignore", TotalBudgetWarning)
+                certificate = model.unlearn(requested, method=method, accountant=coarse, **options)
             if excess := _excess(certificate, snapshot.state["budget"]):
                 if not redraw_if_needed:
                     raise BudgetSpent(
@@ -235,6 +239,7 @@ class Desk:
                     )
                 model.fitted_ = before
                 certificate = model.unlearn(requested, method="redraw", **options)
+            warn_of_total(certificate)
             if recollect:
                 model.fitted_ = model.fitted_.reading(model.fitted_.chain.problem.recollected())
             entry = {

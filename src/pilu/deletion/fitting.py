@@ -18,6 +18,7 @@ from pilu.deletion.model_records import KINDS, Model
 from pilu.estimators.learning import learn, resolve_step_size
 from pilu.estimators.outputs import LangevinClassifier
 from pilu.estimators.requests import RowBook
+from pilu.estimators.warning import warn_unless_converged
 from pilu.exceptions import WrongInput
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectral import check_room
@@ -63,6 +64,7 @@ def fit_table(
         counts = targets.counts(one.notes.target_sums, n)
     book = RowBook(None, None, key)
     fitted = learn(model, problem, book, class_counts=counts, step_size=step_size)
+    warn_unless_converged(fitted)
     return model.adopt(fitted, targets, width), one.notes.names
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pilu.accounting.curves import Spent
 from pilu.chains.chain import Chain
-from pilu.chains.schedule import Schedule, Segment
+from pilu.chains.schedule import Schedule
 from pilu.data.rows import RowSource
 from pilu.data.targets import NumericTargets
 from pilu.estimators.fitted import Fitted
@@ -82,7 +82,7 @@ def restore_model(
         model.restore_problem(record, arrays, source),
         float(record["step_size"]),
         arrays["start"],
-        Schedule(tuple(Segment(int(k), float(s)) for k, s in record["schedule"])),
+        Schedule.from_record(record["schedule"]),
         arrays["theta"],
         bool(record["private"]),
     )

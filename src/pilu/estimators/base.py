@@ -17,7 +17,14 @@ from pilu.chains.problem import Problem
 from pilu.data.partitions import PartitionedRows
 from pilu.data.rows import Request, RowSource
 from pilu.data.targets import ClassTargets, NumericTargets
-from pilu.estimators.fitted import Fitted, FittedAttributes, forget, redraw, verify_issued
+from pilu.estimators.fitted import (
+    Fitted,
+    FittedAttributes,
+    forget,
+    redraw,
+    redraw_is_cheap,
+    verify_issued,
+)
 from pilu.estimators.learning import (
     Parameters,
     check_rows,
@@ -28,6 +35,7 @@ from pilu.estimators.partitioned import lazy_quote, refuse_dask
 from pilu.estimators.quote import Quote, quote_all, quote_requests, read_n_jobs
 from pilu.estimators.requests import RowBook, check_only_one, index_as_ids, live_rows
 from pilu.estimators.utility import read_validation
+from pilu.estimators.warning import warn_of_total, warn_unless_converged
 
 Array = NDArray[np.float64]
 
@@ -93,11 +101,18 @@ class LangevinEstimator(Parameters, FittedAttributes, BaseEstimator, ABC):  # ty
         coef_init : array, optional
             Start of the chain, in the shape of `coef_`, optionally with the intercept last. It must
             not depend on the data. Default: zeros.
+
+        Warns
+        -----
+        sklearn.exceptions.ConvergenceWarning
+            If learning stopped so far from the minimiser that its error is larger by a noticeable
+            amount (docs/utility.md, "Convergence").
         """
         if not self.learns_from_sums:
             refuse_dask(X, y)
         with unchanged_on_error(self):
             self._fit(X, y, sample_ids, subjects, coef_init)
+            warn_unless_converged(self.fitted_)
         return self
 
     def _fit(
@@ -267,9 +282,11 @@ class LangevinEstimator(Parameters, FittedAttributes, BaseEstimator, ABC):  # ty
             `subjects`. A redraw may omit all four, and then forgets no further rows.
         epsilon, delta, n_unlearn_steps, accountant
             As in `quote`; a redraw ignores them.
-        method : {"langevin", "redraw"}
+        method : {"langevin", "redraw", "auto"}
             "langevin" takes noisy steps on the remaining rows. "redraw" draws the parameters anew
-            from the law of learning without the rows: epsilon is 0, and the total is reset.
+            from the law of learning without the rows: epsilon is 0, no noise is added, and the
+            total is reset. "auto" redraws if that takes a few seconds at most, by the sizes of the
+            fit alone (docs/utility.md): the same choice for every request.
         validation : pair (X, y), optional
             As in `quote`. The prediction is recorded in `Certificate.utility`, with the seconds
             that the request took.
@@ -281,9 +298,14 @@ class LangevinEstimator(Parameters, FittedAttributes, BaseEstimator, ABC):  # ty
         Returns
         -------
         certificate : Certificate
+
+        Warns
+        -----
+        pilu.exceptions.TotalBudgetWarning
+            If `total_delta` passes 0.1. Redraw then, or use `Forgetful`, which has no total.
         """
         check_is_fitted(self)
-        check_choice("method", method, ("langevin", "redraw"))
+        check_choice("method", method, ("langevin", "redraw", "auto"))
         keep, fitted = check_flag("keep_empty_classes", keep_empty_classes), self.fitted_
         if keep and not is_classifier(self):
             raise complaint("keep_empty_classes", "False for a regressor", keep)
@@ -295,6 +317,8 @@ class LangevinEstimator(Parameters, FittedAttributes, BaseEstimator, ABC):  # ty
             subjects=subjects,
             may_be_none=method == "redraw",
         )
+        if method == "auto":
+            method = "redraw" if redraw_is_cheap(fitted) else "langevin"
         terms = None  # a redraw has none
         if method == "langevin":
             terms = set_terms(fitted.chain, accountant, epsilon, delta, n_unlearn_steps)
@@ -304,6 +328,7 @@ class LangevinEstimator(Parameters, FittedAttributes, BaseEstimator, ABC):  # ty
             after, certificate = redraw(fitted, positions, *given)
         else:
             after, certificate = forget(fitted, positions, terms, *given)
+            warn_of_total(certificate)  # before the change: a filter may turn it into an error
         self.fitted_ = after  # a single assignment: an interrupt before it changes nothing
         return certificate
 

@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Targets = ClassTargets | NumericTargets
 
+_CHEAP_WORK = 5e10  # multiplications: a few seconds on one core
+
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
@@ -73,10 +75,13 @@ class FittedAttributes:
         return self.fitted_.chain.step_size
 
     @property
-    def schedule_(self) -> tuple[tuple[int, float], ...]:
-        """All (steps, noise) segments since learning or the last redraw."""
+    def schedule_(self) -> tuple[tuple[int | None, float], ...]:
+        """All (steps, noise) segments since learning or the last redraw.
+
+        None stands for learning at stationarity.
+        """
         check_is_fitted(self)
-        return tuple((s.steps, s.noise) for s in self.fitted_.chain.schedule.segments)
+        return self.fitted_.chain.schedule.record()
 
     @property
     def remaining_(self) -> NDArray[np.intp]:
@@ -189,6 +194,16 @@ def redraw(
         class_counts=counts,
     )
     return after, certificate
+
+
+def redraw_is_cheap(fitted: Fitted) -> bool:
+    """Whether a redraw takes a few seconds at most, by the sizes of the fit.
+
+    It is the same for every request, so the choice reveals nothing about the rows
+    (docs/guarantee.md, "Choices after looking").
+    """
+    chain = fitted.chain
+    return chain.problem.redraw_work(chain.schedule.segments[0]) <= _CHEAP_WORK
 
 
 def verify_issued(fitted: Fitted, certificate: Certificate) -> dict[str, bool]:

@@ -31,7 +31,7 @@ class Parameters:
     """Parameters of every Langevin estimator, documented in `LangevinRidge`."""
 
     alpha: float
-    n_steps: int
+    n_steps: int | None
     noise: float
     step_size: float | str
     batch_size: int | None
@@ -41,7 +41,7 @@ class Parameters:
     def check_parameters(self) -> None:
         """Refuse parameters that are out of range."""
         check_real("alpha", self.alpha, least=0.0, most=LARGEST_SQUARE)
-        check_steps("n_steps", self.n_steps)
+        self.check_n_steps()
         check_real(
             "noise",
             self.noise,
@@ -60,6 +60,17 @@ class Parameters:
         if self.random_state is not None:
             remedy = "Use None for private noise from the operating system."
             check_integer("random_state", self.random_state, least=0, remedy=remedy)
+
+    def check_n_steps(self) -> None:
+        """Refuse numbers of learning steps that are out of range."""
+        if self.n_steps is None:
+            raise complaint(
+                "n_steps",
+                "an integer for losses other than ridge",
+                None,
+                "Only ridge on all rows has a stationary law that is known.",
+            )
+        check_steps("n_steps", self.n_steps)
 
 
 def check_rows(X: NDArray[Any], Y: Array) -> None:
@@ -115,13 +126,17 @@ def learn(
 ) -> Fitted:
     """Run Algorithm A on a problem; `step_size` replaces the one that is given."""
     start = _read_start(coef_init, problem)
+    if given.n_steps is None and coef_init is not None:
+        raise WrongInput(
+            "coef_init must be None for n_steps=None: at stationarity the start is forgotten."
+        )
     if step_size is None:
         step_size = resolve_step_size(given.step_size, problem.largest)
     chain = Chain.learn(
         problem.for_steps(step_size),
         step_size=step_size,
         start=start,
-        segment=Segment(int(given.n_steps), float(given.noise)),
+        segment=Segment(0 if given.n_steps is None else int(given.n_steps), float(given.noise)),
         gaussian=gaussian_source(given.random_state, stream=0),
     )
     if chain.problem.keeps_law:

@@ -113,7 +113,7 @@ def quote_all(fitted: Fitted, terms: Terms, n_jobs: int, validation: Validation 
     # No correction: it holds forgotten rows, which must not reach other processes.
     whole = fitted.law
     accountant.prepare(whole, rows)
-    blocks = source.numbered_blocks(width=_WIDTH * whole.schedule.n_steps)
+    blocks = source.numbered_blocks(width=_WIDTH * max(whole.schedule.n_steps, 1))
     with (
         parallel_config(n_jobs=n_jobs if len(rows) >= _WORTH_PROCESSES else 1),
         progress_bar(len(rows), what="quoting", unit="row") as bar,

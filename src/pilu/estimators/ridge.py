@@ -10,7 +10,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pilu._checks import check_choice, check_real, complaint
+from pilu._checks import check_choice, check_real, check_steps, complaint
 from pilu.certify.accountant import Accountant
 from pilu.certify.issue import set_terms
 from pilu.chains.problem import Problem
@@ -25,6 +25,7 @@ from pilu.estimators.partitioned import attached_partitions, learned_partitions
 from pilu.estimators.planning import Plan, make_plan, read_steps
 from pilu.estimators.requests import check_only_one, index_as_ids
 from pilu.estimators.utility import read_validation
+from pilu.exceptions import WrongInput
 from pilu.minibatch.problem import MinibatchProblem
 from pilu.ridge.problem import RidgeProblem
 
@@ -46,7 +47,7 @@ class RidgeEstimator(LangevinEstimator):
         self,
         alpha: float = 1e-4,
         *,
-        n_steps: int = 800,
+        n_steps: int | None = 800,
         noise: float = 0.01,
         step_size: float | str = "auto",
         batch_size: int | None = None,
@@ -67,6 +68,26 @@ class RidgeEstimator(LangevinEstimator):
         """Refuse parameters that are out of range."""
         super().check_parameters()
         check_choice("solver", self.solver, _SOLVERS)
+
+    def check_n_steps(self) -> None:
+        """Refuse numbers of learning steps that are out of range."""
+        if self.n_steps is not None:
+            remedy = "Use n_steps=None for the law that they converge to."
+            check_steps("n_steps", self.n_steps, remedy if self.batch_size is None else "")
+            return
+        why = "n_steps=None draws from the law that infinitely many steps have"
+        if self.batch_size is not None:
+            raise WrongInput(
+                f"batch_size must be None for n_steps=None, got batch_size={self.batch_size!r}: "
+                f"{why}, which is known for all rows at every step."
+            )
+        if self.solver == "gradient":
+            raise WrongInput(f"solver must be 'spectral' for n_steps=None: {why}.")
+        if float(self.alpha) == 0.0:
+            raise WrongInput(
+                f"alpha must be > 0 for n_steps=None, got alpha=0.0: {why}, and without a penalty "
+                "there may be none once rows are forgotten."
+            )
 
     def make_problem(self, source: RowSource, n_outputs: int) -> Problem:
         """The problem of new rows."""
@@ -172,8 +193,11 @@ class LangevinRidge(RidgeEstimator, LangevinRegressor):
     ----------
     alpha : float >= 0, default=1e-4
         Regularisation, as in scikit-learn's ``Ridge``; the intercept is regularised too.
-    n_steps : int >= 1, default=800
-        Learning steps T.
+    n_steps : int >= 1 or None, default=800
+        Learning steps T. None learns at stationarity: one draw from the law that the steps
+        converge to, with its mean at the minimiser. It needs ``alpha > 0`` and all rows at every
+        step. Forgetting then compares with the same draw without the rows, and takes one
+        eigenproblem per request (``docs/exact.md``).
     noise : float > 0, default=0.01
         Learning noise sigma_learn: each step adds ``sqrt(2 step_size) noise N(0, I)``.
     step_size : "auto" or float, default="auto"
@@ -212,7 +236,7 @@ class LangevinRidge(RidgeEstimator, LangevinRegressor):
     >>> from sklearn.datasets import load_diabetes
     >>> from pilu import LangevinRidge
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = LangevinRidge(alpha=1.0, n_steps=200).fit(X, y)
+    >>> model = LangevinRidge(alpha=1.0).fit(X, y)
     >>> certificate = model.unlearn([7, 8, 9], epsilon=1.0)
     >>> certificate.epsilon <= 1.0
     True
@@ -241,7 +265,7 @@ class LangevinRidgeClassifier(RidgeEstimator, LangevinClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from pilu import LangevinRidgeClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = LangevinRidgeClassifier(n_steps=300).fit(X / 16, y)
+    >>> model = LangevinRidgeClassifier().fit(X / 16, y)
     >>> certificate = model.unlearn(42, epsilon=1.0)
     >>> certificate.rows
     (42,)

@@ -146,7 +146,7 @@ class LangevinLogistic(SmoothClassifier):
     >>> from sklearn.preprocessing import normalize
     >>> from pilu import LangevinLogistic
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = LangevinLogistic(n_steps=100).fit(normalize(X), y)
+    >>> model = LangevinLogistic().fit(normalize(X), y)
     >>> certificate = model.unlearn(42, epsilon=1.0)
     >>> certificate.epsilon <= 1.0
     True
@@ -197,7 +197,7 @@ class LangevinHuber(SmoothRegressor):
     >>> from sklearn.datasets import load_diabetes
     >>> from pilu import LangevinHuber
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = LangevinHuber(n_steps=100).fit(X, y / 100)
+    >>> model = LangevinHuber().fit(X, y / 100)
     >>> certificate = model.unlearn([7, 8, 9], epsilon=1.0)
     >>> certificate.rows
     (7, 8, 9)

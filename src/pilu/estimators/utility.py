@@ -213,7 +213,7 @@ def utility_record(
 def _redraw_seconds(chain: Chain) -> float:
     """Time of a redraw, measured by some of its steps, which are discarded."""
     steps, noise = chain.schedule.segments[0]
-    some, eigenbasis = chain.problem.timing_sample(steps)
+    some, eigenbasis = chain.problem.timing_sample(steps)  # none at stationarity: one draw
     started = time.perf_counter()
     chain.forgetting(chain.problem, Segment(some, noise), SystemGaussian())
-    return eigenbasis + (time.perf_counter() - started) * steps / some
+    return eigenbasis + (time.perf_counter() - started) * (steps / some if some else 1.0)

@@ -58,7 +58,7 @@ class Simulated(NamedTuple):
 class SmoothLaw:
     """The chain of a smooth problem, from a fixed start (p x C).
 
-    Implements `chains.law.Law` with bounds by concentration: iterates are not Gaussian.
+    Implements `chains.problem.Law` with bounds by concentration: iterates are not Gaussian.
     """
 
     problem: "SmoothProblem"

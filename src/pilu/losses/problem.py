@@ -209,6 +209,26 @@ class SmoothProblem(BatchedObjective):
             total += batch.back(self.loss.gradient(scores, targets).reshape(len(rows), -1))
         return total
 
+    def total(self, theta: Array) -> tuple[float, Array]:
+        """The sum of all batches' objectives and its gradient, in one pass."""
+        penalty = self.n_batches * self.alpha
+        value, gradient = penalty * float(np.sum(np.square(theta))) / 2, penalty * theta
+        for t in range(self.n_batches):
+            for _, batch in self._blocks(t, n_runs=1):
+                scores = batch.times(theta)
+                value += float(np.sum(self.loss.value(scores, batch.targets)))
+                gradient += batch.back(self.loss.gradient(scores, batch.targets))
+        return value, gradient
+
+    def total_of_a_constant(self) -> float:
+        """The least loss of zero scores and, with an intercept, of the targets' medians."""
+        _, targets = self.source.raw(np.flatnonzero(self.source.live), check=False)
+        constants = [np.zeros(self.n_outputs)]
+        if self.source.fit_intercept:
+            constants.append(np.median(targets, axis=0))
+        scores = (np.broadcast_to(constant, targets.shape) for constant in constants)
+        return min(float(np.sum(self.loss.value(s, targets))) for s in scores)
+
     def steps(
         self,
         theta: Array,

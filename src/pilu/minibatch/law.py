@@ -81,7 +81,7 @@ class Means(NamedTuple):
 class MinibatchLaw:
     """The law of every iterate of a chain on mini-batches, from a fixed start (p x d).
 
-    Implements `chains.law.Law`. Maps of different batches do not commute: all is dense.
+    Implements `chains.problem.Law`. Maps of different batches do not commute: all is dense.
     """
 
     problem: "MinibatchProblem"

@@ -43,6 +43,24 @@ class MinibatchProblem(BatchedObjective):
         for k in steps:
             yield k, self.batch(positions[k % self.n_batches])
 
+    def total(self, theta: Array) -> tuple[float, Array]:
+        """The sum of all batches' objectives and its gradient, in one pass."""
+        penalty = self.n_batches * self.alpha
+        value, gradient = penalty * float(np.sum(np.square(theta))) / 2, penalty * theta
+        for t in range(self.n_batches):
+            batch = self.batch(self.positions(t))
+            residuals = batch.times(theta) - batch.targets
+            value += float(np.sum(np.square(residuals))) / 2
+            gradient += batch.back(residuals)
+        return value, gradient
+
+    def total_of_a_constant(self) -> float:
+        """Half of the targets' squares, about their mean if there is an intercept."""
+        _, targets = self.source.raw(np.flatnonzero(self.source.live), check=False)
+        if self.source.fit_intercept:
+            targets = targets - np.mean(targets, axis=0)
+        return float(np.sum(np.square(targets))) / 2
+
     def smallest_without(self, rows: NDArray[np.intp]) -> float:
         """A lower bound, at least alpha, on every batch's smallest eigenvalue without `rows`."""
         retained, p = replace(self, source=self.source.without(rows)), self.n_parameters

@@ -183,7 +183,7 @@ def read_contents(store: Store, table: Path | None, people: int) -> Contents:
             "n_outputs": int(fitted.theta.shape[1]),
             "alpha": fitted.chain.problem.alpha,
             "step_size": fitted.chain.step_size,
-            "learning_steps": learning.steps,
+            "learning_steps": None if learning.is_stationary else learning.steps,
             "learning_noise": learning.noise,
             "table": path.name,
         },

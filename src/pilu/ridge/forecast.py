@@ -14,6 +14,7 @@ A' live in the Krylov space of X_f' (docs/utility.md), so a request costs one pr
 with its basis, whatever the number of steps.
 """
 
+import math
 from collections.abc import Callable
 from functools import cached_property
 
@@ -21,10 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.chains.predictions import Predictions, Prospect
+from pilu.chains.problem import Run
+from pilu.chains.schedule import UNIT
+from pilu.chains.shortfall import Shortfall
 from pilu.ridge.iterates import RidgeIterates
 from pilu.ridge.krylov import reached_space
 from pilu.ridge.lanczos import BlockLanczos
-from pilu.ridge.spectral import RequestSpace, decay, drift, spread
+from pilu.ridge.spectral import RequestSpace, Spectrum, decay, drift, spread
 
 Array = NDArray[np.float64]
 
@@ -42,7 +46,7 @@ class RidgeForecast:
         self.law, self.n_unlearn_steps = law, n_unlearn_steps
         self.points = law.coordinates(points)
         spectrum = law.spectrum
-        a, N = spectrum.eigenvalues[:, None], law.schedule.n_steps
+        a, N = spectrum.eigenvalues[:, None], law.schedule.duration
         self.start = spectrum.basis.T @ law.start
         self.mean = drift(a, law.step_size, N) * spectrum.cross
         self.mean += decay(a, law.step_size, N) * self.start
@@ -58,7 +62,7 @@ class RidgeForecast:
     def before(self) -> Predictions:
         """Predictions of the chain as it is now."""
         return Predictions(
-            self._means(self.law.schedule.n_steps), self._variances(self.law.final_variances)
+            self._means(self.law.schedule.duration), self._variances(self.law.final_variances)
         )
 
     def without(self, X: Array, Y: Array, rows: object = None) -> "RidgeRequestForecast":
@@ -73,7 +77,7 @@ class RidgeForecast:
         if n_steps not in self._continued:
             law = self.law
             self._continued[n_steps] = Prospect(
-                self._means(law.schedule.n_steps + n_steps),
+                self._means(law.schedule.duration + n_steps),
                 self._variances(
                     lambda a: decay(a, law.step_size, n_steps) ** 2 * law.final_variances(a)
                 ),
@@ -84,11 +88,11 @@ class RidgeForecast:
     @cached_property
     def relearned(self) -> Prospect:
         """The learning steps again, from the start, with all rows still there."""
-        steps = self.law.schedule.segments[0].steps
+        steps = self.law.schedule.segments[0].duration
         per_noise = self._variances(lambda a: spread(a, self.law.step_size, steps))
         return Prospect(self._means(steps), np.zeros(len(self.points)), per_noise)
 
-    def _means(self, k: int) -> Array:
+    def _means(self, k: float) -> Array:
         spectrum, eta = self.law.spectrum, self.law.step_size
         a = spectrum.eigenvalues[:, None]
         mean = drift(a, eta, k) * spectrum.cross + decay(a, eta, k) * self.start
@@ -115,7 +119,7 @@ class RidgeRequestForecast:
         self._space: RequestSpace | None = None
         if self._rows.any():  # otherwise the two runs are the same
             # Words of A and A' in a covariance have up to two factors for each step.
-            length = 2 * (self._law.schedule.n_steps + forecast.n_unlearn_steps)
+            length = 2 * (self._law.schedule.duration + forecast.n_unlearn_steps)
             self._space = _space_for(self._law, self._rows, length)
             self._own, self._other = self._space.see(forecast.points)
 
@@ -138,14 +142,14 @@ class RidgeRequestForecast:
     @cached_property
     def redraw(self) -> Predictions:
         """Predictions of a chain that learns again, without the rows."""
-        steps, noise = self._law.schedule.segments[0]
-        base = self._forecast.relearned
+        learning, base = self._law.schedule.segments[0], self._forecast.relearned
+        steps, noise = learning.duration, learning.noise
         if self._space is None:
             return base.at(noise)
         mean = base.mean + self._lead(self._forecast.start, steps)
         return Predictions(mean, noise**2 * self._spread(base.variance_per_noise, steps))
 
-    def _lead(self, mean: Array, k: int) -> Array:
+    def _lead(self, mean: Array, k: float) -> Array:
         """v'e_k, k steps from `mean` without the rows against k steps with them."""
         space, spectrum, eta = self._space, self._law.spectrum, self._law.step_size
         assert space is not None
@@ -157,7 +161,7 @@ class RidgeRequestForecast:
             - self._other @ (drift(space.retained.values[:, None], eta, k) * other)
         )
 
-    def _spread(self, base: Array, k: int) -> Array:
+    def _spread(self, base: Array, k: float) -> Array:
         """v' spread_k(A') v, from that of A."""
         space, eta = self._space, self._law.step_size
         assert space is not None
@@ -166,15 +170,16 @@ class RidgeRequestForecast:
         return np.maximum(base + change, 0.0)
 
 
-def _space_for(law: RidgeIterates, Z: Array, length: int) -> RequestSpace:
+def _space_for(law: RidgeIterates, Z: Array, length: float) -> RequestSpace:
     """The smallest space of the list that keeps words of this length in A and A' on X_f'."""
     spectrum = law.spectrum
-    if len(spectrum.eigenvalues) > 2 * _GROWTH[0] * len(Z):  # otherwise the eigenbasis is as cheap
+    is_large = len(spectrum.eigenvalues) > 2 * _GROWTH[0] * len(Z)  # else the eigenbasis is cheap
+    if is_large and math.isfinite(length):
         lanczos = BlockLanczos(spectrum, Z.T)
         for size in _GROWTH:
             lanczos.extend(size * lanczos.width)
             space = reached_space(law, lanczos)
-            if lanczos.exhausted or _leak(law, space, lanczos, length) <= _LEAK:
+            if lanczos.exhausted or _leak(law, space, lanczos, int(length)) <= _LEAK:
                 return space
     return RequestSpace.whole(spectrum, law.step_size, Z)
 
@@ -187,3 +192,28 @@ def _leak(law: RidgeIterates, space: RequestSpace, lanczos: BlockLanczos, length
     coupling = law.spectrum.largest * np.eye(lanczos.coupling.shape[1])
     leaks = [half.leaks(coupling, length) for half in (space.own, space.retained)]
     return law.step_size * float(np.sum(leaks)) / float(np.linalg.norm(lanczos.first, 2))
+
+
+def shortfall_of(spectrum: Spectrum, run: Run, n_live: int | None) -> Shortfall | None:
+    """R2 of the mean after learning, and of the minimiser; None if targets are all zero.
+
+    `n_live` is the number of rows if there is an intercept, else None.
+    """
+    total = spectrum.target_norm**2
+    if not 0.0 < total < math.inf:
+        return None
+    a, B, k = spectrum.eigenvalues[:, None], spectrum.cross, run.schedule.segments[0].duration
+    start = spectrum.basis.T @ run.start
+    learned = drift(a, run.step_size, k) * B + decay(a, run.step_size, k) * start
+    flat = a <= UNIT * spectrum.largest  # directions without data and penalty
+    best = np.where(flat, 0.0, B / np.where(flat, 1.0, a))
+    scatter = total
+    if n_live is not None:  # B's last row is the sum of the targets
+        scatter -= float(np.sum(np.square(spectrum.basis[-1] @ B))) / max(n_live, 1)
+    scatter = scatter if scatter > 1e-9 * total else total
+
+    def explained(m: Array) -> float:
+        squares = total + float(np.sum(m * ((a - spectrum.alpha) * m - 2 * B)))
+        return 1 - max(squares, 0.0) / scatter
+
+    return Shortfall(explained(learned), explained(best))

@@ -20,9 +20,10 @@ from pilu.chains.chain import walk
 from pilu.chains.comparison import Comparison, View
 from pilu.chains.problem import GaussianSource, Run
 from pilu.chains.schedule import UNIT, Segment
+from pilu.chains.shortfall import Shortfall
 from pilu.data.rows import Request, RowSource
 from pilu.data.statistics import ReadShare, Statistics
-from pilu.ridge.forecast import RidgeForecast
+from pilu.ridge.forecast import RidgeForecast, shortfall_of
 from pilu.ridge.iterates import RidgeIterates, dense_view
 from pilu.ridge.krylov import KrylovView
 from pilu.ridge.lanczos import BlockLanczos
@@ -34,6 +35,7 @@ Array = NDArray[np.float64]
 _STATISTICS_ERROR = 1e-12  # past it, statistics are collected again from the remaining rows
 _MOST_PENDING = 32  # rows in a correction
 _PER_OCTAVE = 4  # grid of a stored error: the rows are summed again after about forty deletions
+_EIGENPROBLEM = 10  # multiplications for each of p^3
 _COLUMNS_FOR_EACH = 32  # columns per row of a correction; with fewer, a new basis is cheaper
 
 _GROWTH = (40, 64, 80, 112, 160, 240)  # dimensions for each row of the request, tried in turn
@@ -276,6 +278,8 @@ class RidgeProblem:
         gaussian: GaussianSource,
     ) -> Array:
         """Theta after a segment of Langevin steps, drawn or taken one by one."""
+        if segment.is_stationary:
+            return draw_after(theta, self.spectrum, step_size, segment, gaussian)
         if self.solver == "spectral":
             return draw_after(theta, self.corrected_spectrum, step_size, segment, gaussian)
         for _ in self.source.blocks():  # check all rows against their digests once
@@ -297,8 +301,17 @@ class RidgeProblem:
 
     def law(self, run: Run, *, corrected: bool = False) -> RidgeLaw:
         """The law of a run; with `corrected`, its basis may have a low-rank correction."""
+        if run.schedule.is_stationary:  # its comparisons need an eigenproblem anyway
+            from pilu.ridge.stationary_law import StationaryRidgeLaw  # a kind of RidgeLaw itself
+
+            return StationaryRidgeLaw(self.spectrum, *run, max(self.statistics_error, UNIT))
         spectrum = self.corrected_spectrum if corrected else self.spectrum
         return RidgeLaw(spectrum, *run, max(self.statistics_error, UNIT))
+
+    def shortfall(self, run: Run, theta: Array) -> Shortfall | None:
+        """R2 on the rows, of the mean after learning and of the minimiser; theta is not used."""
+        n_live = int(self.source.live.sum()) if self.source.fit_intercept else None
+        return shortfall_of(self.spectrum, run, n_live)
 
     def batch_facts(
         self, rows: NDArray[np.intp], n_steps: int, n_unlearn_steps: int
@@ -309,6 +322,14 @@ class RidgeProblem:
     def timing_sample(self, n_steps: int) -> tuple[int, float]:
         """Steps to time (all in one draw, or a single step), and the eigenbasis's seconds."""
         return (n_steps if self.solver == "spectral" else 1), self.spectrum.seconds
+
+    def redraw_work(self, learning: Segment) -> float:
+        """One eigenproblem or SVD; with the solver "gradient", also all steps on the rows."""
+        n, p = self.source.n_rows, self.source.n_columns
+        work = _EIGENPROBLEM * p * float(min(n, p)) ** 2
+        if self.solver == "gradient":
+            work += 2.0 * learning.steps * n * p * self.n_outputs
+        return work
 
     def describe_loss(self) -> dict[str, Any]:
         """Name of the loss."""

@@ -8,7 +8,8 @@ eta V'B and noise. After k steps with noise sigma:
     drift_k  = eta sum_{j<k} (1 - eta a)^j     = (1 - (1 - eta a)^k) / a
     spread_k = 2 eta sum_{j<k} (1 - eta a)^2j  = 2 (1 - (1 - eta a)^2k) / (a (2 - eta a))
 
-[PILU, Lemma mu-v-explicit], with 0 < eta a < 2 and the limits at a = 0.
+[PILU, Lemma mu-v-explicit], with 0 < eta a < 2 and the limits at a = 0. For a > 0, k may be
+infinite: 0, 1/a and 2 / (a (2 - eta a)), the stationary law.
 """
 
 import math
@@ -125,7 +126,7 @@ def decay(a: Array, step_size: float, k: ArrayLike) -> Array:
     k = np.asarray(k, dtype=np.float64)
     small = t < 0.5
     with np.errstate(under="ignore"):
-        gentle = np.exp(k * np.log1p(-np.where(small, t, 0.0)))
+        gentle = np.exp(k * np.log1p(-np.where(small, t, 0.25)))  # unused where not small
         steep = np.power(np.where(small, 1.0, 1.0 - t), k)
     power: Array = np.where(small, gentle, steep)
     return power
@@ -231,7 +232,7 @@ def _one_minus_power(a: Array, step_size: float, k: Array) -> Array:
     t = step_size * np.asarray(a, dtype=np.float64)
     small = t < 0.5
     with np.errstate(under="ignore"):
-        gentle = -np.expm1(k * np.log1p(-np.where(small, t, 0.0)))
+        gentle = -np.expm1(k * np.log1p(-np.where(small, t, 0.25)))  # unused where not small
         steep = 1.0 - np.power(np.where(small, 0.0, 1.0 - t), k)
     return np.where(small, gentle, steep)
 
@@ -243,7 +244,10 @@ def draw_after(
     segment: Segment,
     gaussian: GaussianSource,
 ) -> Array:
-    """One draw of theta after a segment of Langevin steps from `theta` (p x d)."""
+    """One draw of theta after a segment of Langevin steps from `theta` (p x d).
+
+    A segment at stationarity needs an eigenbasis without a correction.
+    """
     V = spectrum.basis
     if spectrum.removed is not None:
         return np.asarray(V @ _stepped(V.T @ theta, spectrum, step_size, segment, gaussian))
@@ -251,7 +255,7 @@ def draw_after(
     noise = gaussian.normal(theta.shape) if segment.noise > 0 else np.zeros(theta.shape)
     inside = V.T @ noise
     a = spectrum.eigenvalues[:, None]
-    k = segment.steps
+    k = segment.duration
     result = V @ (
         decay(a, step_size, k) * moved
         + drift(a, step_size, k) * spectrum.cross
