@@ -60,9 +60,18 @@ class Schedule:
 
     segments: tuple[Segment, ...]
     n_steps: int = field(init=False)  # those that were taken: none for learning at stationarity
+    duration: float = field(init=False)  # the same, infinite if learning was at stationarity
+    durations: tuple[float, ...] = field(init=False)  # of each segment
+    is_stationary: bool = field(init=False)  # whether learning was
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_steps", sum(segment.steps for segment in self.segments))
+        taken = sum(segment.steps for segment in self.segments)
+        at_rest = bool(self.segments) and self.segments[0].steps == 0
+        object.__setattr__(self, "n_steps", taken)
+        each = tuple(float(segment.steps or math.inf) for segment in self.segments)
+        object.__setattr__(self, "durations", each)
+        object.__setattr__(self, "duration", sum(each))
+        object.__setattr__(self, "is_stationary", at_rest)
 
     @classmethod
     def from_record(cls, record: Iterable[Sequence[Any]]) -> "Schedule":
@@ -77,16 +86,6 @@ class Schedule:
     def record(self) -> tuple[tuple[int | None, float], ...]:
         """(steps, noise) of every segment, with None for learning at stationarity."""
         return tuple((None if s.is_stationary else s.steps, s.noise) for s in self.segments)
-
-    @property
-    def is_stationary(self) -> bool:
-        """Whether learning was at stationarity."""
-        return self.segments[0].is_stationary
-
-    @property
-    def duration(self) -> float:
-        """The number of steps, infinite if learning was at stationarity."""
-        return math.inf if self.is_stationary else float(self.n_steps)
 
     def variances(self, step_size: float) -> Array:
         """Noise variance 2 eta sigma_k^2 of every step."""

@@ -22,8 +22,8 @@ from pilu.deletion.log import Log
 from pilu.deletion.receipt import Receipt
 from pilu.deletion.release import release_record
 from pilu.deletion.store import Snapshot, Store, check_is_free
+from pilu.estimators.fitted import warn_of_total
 from pilu.estimators.quote import Quote
-from pilu.estimators.warning import warn_of_total
 from pilu.exceptions import AlreadyForgotten, BudgetSpent, TotalBudgetWarning, WrongInput
 
 Positions = NDArray[np.intp]

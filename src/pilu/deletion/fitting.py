@@ -15,10 +15,10 @@ from pilu.data.table import Columns, Scan, Table
 from pilu.data.table_rows import TablePass, batch_bytes_within
 from pilu.data.targets import ClassTargets, NumericTargets, encoded_targets, sorted_classes
 from pilu.deletion.model_records import KINDS, Model
+from pilu.estimators.fitted import warn_unless_converged
 from pilu.estimators.learning import learn, resolve_step_size
 from pilu.estimators.outputs import LangevinClassifier
 from pilu.estimators.requests import RowBook
-from pilu.estimators.warning import warn_unless_converged
 from pilu.exceptions import WrongInput
 from pilu.ridge.problem import RidgeProblem
 from pilu.ridge.spectral import check_room

@@ -24,6 +24,8 @@ from pilu.estimators.fitted import (
     redraw,
     redraw_is_cheap,
     verify_issued,
+    warn_of_total,
+    warn_unless_converged,
 )
 from pilu.estimators.learning import (
     Parameters,
@@ -35,7 +37,6 @@ from pilu.estimators.partitioned import lazy_quote, refuse_dask
 from pilu.estimators.quote import Quote, quote_all, quote_requests, read_n_jobs
 from pilu.estimators.requests import RowBook, check_only_one, index_as_ids, live_rows
 from pilu.estimators.utility import read_validation
-from pilu.estimators.warning import warn_of_total, warn_unless_converged
 
 Array = NDArray[np.float64]
 

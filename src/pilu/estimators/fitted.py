@@ -1,11 +1,13 @@
 """The state of a fitted estimator: what it shows, and how it forgets, with a certificate."""
 
 import time
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pilu.accounting.curves import Spent
@@ -13,18 +15,19 @@ from pilu.certify.certificate import Certificate, names_parameters
 from pilu.certify.issue import Terms, certify_langevin, certify_redraw
 from pilu.certify.verify import verify
 from pilu.chains.chain import Chain, gaussian_source
-from pilu.chains.problem import Law, Problem
+from pilu.chains.problem import Law, Problem, Run
 from pilu.chains.schedule import Segment
 from pilu.data.rows import Request, RowSource
 from pilu.data.targets import ClassTargets, NumericTargets
 from pilu.estimators.requests import RowBook
 from pilu.estimators.utility import Validation, utility_record
-from pilu.exceptions import CertificateMismatch
+from pilu.exceptions import CertificateMismatch, TotalBudgetWarning
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Targets = ClassTargets | NumericTargets
 
+LARGEST_TOTAL_DELTA = 0.1
 _CHEAP_WORK = 5e10  # multiplications: a few seconds on one core
 
 
@@ -234,3 +237,40 @@ def _counts_left(
         remedy = "refit without the class, or pass keep_empty_classes=True"
         targets.check_left(left, requested, remedy)
     return left
+
+
+def warn_unless_converged(fitted: Fitted, stacklevel: int = 3) -> None:
+    """Warn if learning stopped far from the minimiser (`chains.shortfall`)."""
+    chain = fitted.chain
+    if chain.schedule.is_stationary:
+        return
+    found = chain.problem.shortfall(Run(chain.step_size, chain.schedule, chain.start), chain.theta)
+    if found is None or not found.is_large:
+        return
+    is_ridge = chain.law(corrected=True).is_gaussian
+    what = "R2 on the training rows" if is_ridge else "the share of the loss that is explained"
+    known = not chain.problem.reads_rows  # the law in closed form
+    remedy = " n_steps=None learns at the minimiser." if known else ""
+    warnings.warn(
+        f"learning has not converged after n_steps={chain.schedule.n_steps}: {what} is "
+        f"{found.reached:.3g}, and {'' if known else 'at least '}{found.reachable:.3g} at the "
+        "minimiser. Bring the columns to similar sizes by fixed constants, or take more steps."
+        f"{remedy} pilu.Forgetful fits any scikit-learn pipeline to the minimiser instead.",
+        ConvergenceWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def warn_of_total(certificate: Certificate, stacklevel: int = 3) -> None:
+    """Warn if the total after a request promises little."""
+    if certificate.total_delta <= LARGEST_TOTAL_DELTA:
+        return
+    n = len(certificate.conditional_on) + 1
+    warnings.warn(
+        f"total_delta is {certificate.total_delta:.3g} after {n} request{'s' * (n > 1)} since the "
+        f"last redraw, above {LARGEST_TOTAL_DELTA:g}: the total promises little. "
+        "unlearn(method='redraw') resets it to zero. pilu.Forgetful has no total: each of its "
+        "releases is compared with retraining.",
+        TotalBudgetWarning,
+        stacklevel=stacklevel + 1,
+    )

@@ -149,8 +149,7 @@ class RidgeIterates:
         """Eigenvalues of Sigma_N, the covariance after all steps, for eigenvalues a of A."""
         steps, noise = np.array(self.schedule.segments).T
         after = self.schedule.n_steps - np.cumsum(steps)
-        durations = [segment.duration for segment in self.schedule.segments]
-        added = spread(a[..., None], self.step_size, durations)
+        added = spread(a[..., None], self.step_size, self.schedule.durations)
         kept = decay(a[..., None], self.step_size, after) ** 2
         return np.asarray((added * kept) @ noise**2)
 

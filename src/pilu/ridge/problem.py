@@ -278,7 +278,7 @@ class RidgeProblem:
         gaussian: GaussianSource,
     ) -> Array:
         """Theta after a segment of Langevin steps, drawn or taken one by one."""
-        if segment.is_stationary:
+        if segment.steps == 0:  # at stationarity
             return draw_after(theta, self.spectrum, step_size, segment, gaussian)
         if self.solver == "spectral":
             return draw_after(theta, self.corrected_spectrum, step_size, segment, gaussian)

@@ -255,7 +255,7 @@ def draw_after(
     noise = gaussian.normal(theta.shape) if segment.noise > 0 else np.zeros(theta.shape)
     inside = V.T @ noise
     a = spectrum.eigenvalues[:, None]
-    k = segment.duration
+    k = segment.steps or np.inf  # no steps stand for stationarity
     result = V @ (
         decay(a, step_size, k) * moved
         + drift(a, step_size, k) * spectrum.cross
