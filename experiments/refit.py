@@ -28,6 +28,7 @@ from pilu.datasets import make_customers
 NAME = "refit_accuracy"
 SHARES = ("one person", "1 %", "10 %")
 REPEATS = 3
+CONFIG = {"repeats": REPEATS, "shares": SHARES, "epsilon": 0.1, "delta": 1e-9}
 STORE = Store(HERE / "results")
 
 
@@ -145,7 +146,7 @@ def main() -> None:
         frame = compute(bundled(), print)
         if not options.quick:
             frame = pd.concat([frame, compute(downloaded(), print)], ignore_index=True)
-            STORE.write(NAME, frame, {"repeats": REPEATS, "epsilon": 0.1, "delta": 1e-9})
+            STORE.write(NAME, frame, {"config": CONFIG})
     print(table(frame if options.quick and not options.table else STORE.read(NAME)))
 
 
