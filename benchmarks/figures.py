@@ -150,6 +150,7 @@ def _lines_of_refits(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
         Line("  one row forgotten", "one row, softmax", softmax, {softmax: 1.0}, 1 / 3),
         Line("  one per cent of the rows", "one per cent, softmax", softmax, {softmax: 1.0}),
         Line("ridge, scaler and alpha: one row", "one row, ridge", "X'X + eigh", squares, 1.5),
+        Line("  alphas too close to tell", "one row, close alphas", "X'X + eigh", squares),
         Line("  cold fit", "cold fit, ridge", "X'X + eigh", squares),
     ]
 
