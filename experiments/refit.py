@@ -97,13 +97,16 @@ def one_request(case: Case, share: str, repeat: int) -> dict[str, Any]:
     rng = np.random.default_rng([repeat, count])
     gone = rng.choice(everybody, size=count, replace=False)
     left = ~np.isin(case.people, gone)
-    model = Forgetful(clone(case.pipeline)).fit(case.X, case.y, subjects=case.people)
+    guarantee = {name: CONFIG[name] for name in ("epsilon", "delta")}
+    model = Forgetful(clone(case.pipeline), **guarantee)
+    model.fit(case.X, case.y, subjects=case.people)
     before = model.score(case.X_test, case.y_test)
     start = time.perf_counter()
     certificate = model.unlearn(subjects=gone.tolist())
     took = time.perf_counter() - start
     start = time.perf_counter()
     theirs = strict(case.pipeline).fit(case.X[left], case.y[left])
+    took_theirs = time.perf_counter() - start
     return {
         "data": case.name,
         "rows": len(case.X),
@@ -116,7 +119,7 @@ def one_request(case: Case, share: str, repeat: int) -> dict[str, Any]:
         "retraining": theirs.score(case.X_test, case.y_test),
         "same_predictions": np.mean(model.predict(case.X_test) == theirs.predict(case.X_test)),
         "seconds": took,
-        "seconds_retraining": time.perf_counter() - start,
+        "seconds_retraining": took_theirs,
     }
 
 

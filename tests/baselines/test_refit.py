@@ -20,7 +20,7 @@ def test_the_answer_is_the_minimiser_without_the_rows(n_classes):
     theirs.fit(X[left], y[left])
     assert np.abs(answer.theta - theirs.coef_.T).max() < 0.01
     assert (answer.epsilon, answer.certified) == (1.0, True)
-    assert answer.rows_touched % len(left) == 0
+    assert answer.rows_touched >= 4 * len(left)  # a gradient at the start and at the answer
 
 
 def test_the_expected_error_is_that_of_many_draws():
@@ -37,7 +37,7 @@ def test_the_expected_error_is_that_of_many_draws():
     np.testing.assert_allclose(law.variance, found, rtol=0.35)  # 5 deviations of 400 draws
 
 
-def test_a_loss_without_a_head_is_refused():
+def test_no_regularisation_is_refused():
     X, y = np.random.default_rng(2).normal(size=(30, 2)), np.arange(30.0)
     frame = pilu.compare(
         X, y, 0, epsilon=1.0, model=pilu.LangevinRidge(alpha=0.0), methods=["refit"]

@@ -81,7 +81,7 @@ def test_every_head_and_search_passes():
 
 def test_other_rows_are_noticed(released):
     model, certificate, X, y = released
-    with pytest.raises(CertificateMismatch, match="238 rows, got 237"):
+    with pytest.raises(CertificateMismatch, match="238 rows of the release, got 237"):
         pilu.verify(certificate, model, X[1:], y[1:])
     other = X.copy()
     other.iloc[0, 0] += 1.0

@@ -64,10 +64,11 @@ def pooled_steps(
             "bound at stationarity. Use Theorem(strong_convexity='retained'), Exact or a redraw."
         )
     with np.errstate(under="ignore"):
-        q = math.exp(length * math.log1p(-gap))
+        exponent = length * math.log1p(-gap)
+        q, lost = math.exp(exponent), -math.expm1(exponent)  # lost = 1 - q without cancellation
         weights = np.power(q, np.arange(N_WINDOWS + 1.0))
-    weights[:-1] *= (1 - q) / gap
-    weights[-1] /= gap * (1 - q)
+    weights[:-1] *= lost / gap
+    weights[-1] /= gap * lost
     mass = bounds[..., : N_WINDOWS + 1] @ weights * _UP
     pooled = np.concatenate([mass[..., None], bounds[..., N_WINDOWS + 1 :]], axis=-1)
     total = variance / (gap * (1.0 + contraction)) / _UP

@@ -38,7 +38,8 @@ _LIMITS_OF_REFIT = (
     "Only the released parameters, transformers and class names are covered, not backups or stored "
     "rows.",
     "Grids, columns, epsilon and score_noise must have been chosen without looking at earlier "
-    "results. The best of several refits is not covered.",
+    "results. The best of several refits is not covered, nor is what a search around Forgetful "
+    "chose: put the search inside.",
     "Requests may depend on earlier releases, but the comparison is always with the rows that are "
     "left now. If somebody left because of what a release showed about another person, the "
     "remaining rows themselves tell of it.",
@@ -76,8 +77,8 @@ def _about_refit(record: Mapping[str, Any]) -> list[str]:
         f"Q(S) <= e^{epsilon} P(S) + {delta}. P is the law of the released parameters, whatever "
         "happened before. Q is the law of running the same pipeline, final noise included, on the "
         "rows that are left.",
-        "Preprocessing, chosen hyperparameters and class names are those of the rows that are "
-        "left.",
+        "Preprocessing, class names and hyperparameters that were chosen inside of the estimator "
+        "are those of the rows that are left.",
     ]
 
 

@@ -66,9 +66,9 @@ class Schedule:
 
     def __post_init__(self) -> None:
         taken = sum(segment.steps for segment in self.segments)
-        at_rest = bool(self.segments) and self.segments[0].steps == 0
         object.__setattr__(self, "n_steps", taken)
-        each = tuple(float(segment.steps or math.inf) for segment in self.segments)
+        each = tuple(segment.duration for segment in self.segments)
+        at_rest = bool(each) and math.isinf(each[0])
         object.__setattr__(self, "durations", each)
         object.__setattr__(self, "duration", sum(each))
         object.__setattr__(self, "is_stationary", at_rest)

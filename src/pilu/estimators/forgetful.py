@@ -12,25 +12,25 @@ from sklearn.utils.validation import check_is_fitted
 
 from pilu._checks import check_integer
 from pilu.certify.certificate import Certificate
-from pilu.certify.verify import verify
 from pilu.chains.chain import gaussian_source
-from pilu.estimators.refitted import Refitted, certificate_of, groups_of, new_ids, recognise
+from pilu.estimators.refitted import (
+    Refitted,
+    certificate_of,
+    groups_of,
+    new_ids,
+    own_index,
+    recognise,
+    released_has,
+    verify_latest,
+)
 from pilu.estimators.requests import RowBook, index_as_ids
-from pilu.exceptions import CertificateMismatch, RowsNotAttached, WrongInput
+from pilu.exceptions import RowsNotAttached, WrongInput
 from pilu.refit.held_rows import Table
 from pilu.refit.program import Options, check_repeatable, head_of, prepare, release
 from pilu.refit.refusals import check_program
 from pilu.refit.schema import Schema
 
 Array = NDArray[np.float64]
-
-
-def _released_has(name: str) -> Any:
-    def check(self: "Forgetful") -> bool:
-        getattr(self.released_ if self.__sklearn_is_fitted__() else self.estimator, name)
-        return True
-
-    return check
 
 
 class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -127,7 +127,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         book = RowBook.open(n, key, sample_ids, subjects)
         table = table.split_by(groups_of(book, n))
         prepared = prepare(self.estimator, table, options)
-        check_repeatable(self.estimator, prepared, table, options)
+        check_repeatable(self.estimator, prepared, table)
         done = release(prepared, None, gaussian_source(self.random_state, 0))
         self.fitted_ = Refitted(
             table,
@@ -145,9 +145,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def unlearn(
         self, rows: Any = None, *, ids: Any = None, subject: Any = None, subjects: Any = None
     ) -> Certificate:
-        """Forget rows, in place, and return a certificate.
-
-        The call either succeeds as a whole or leaves the model as it was.
+        """Forget rows, in place, and return a certificate; an error changes nothing.
 
         Parameters
         ----------
@@ -197,7 +195,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         n = len(fitted.live)
         new = Table.of(X, y, sample_weight, key=fitted.key, first_number=n, schema=fitted.schema)
         if sample_ids is None and fitted.book.ids is not None:
-            sample_ids = new_ids(getattr(X, "index", None), n, len(new))
+            sample_ids = new_ids(X, n, len(new))
         book = fitted.book.extended(n, len(new), sample_ids, subjects)
         live = np.concatenate([fitted.live, np.ones(len(new), dtype=bool)])
         return self._release(
@@ -262,9 +260,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return certificate
 
     def verify(self, certificate: Certificate) -> dict[str, bool]:
-        """Check a certificate, and that it was issued for the parameters of this model.
-
-        See `pilu.verify`, which also fits from scratch and compares.
+        """Check a certificate, and that it is the one of this release; see also `pilu.verify`.
 
         Raises
         ------
@@ -272,13 +268,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             If a number is wrong, or the certificate belongs to another release.
         """
         check_is_fitted(self)
-        checks = verify(certificate)
-        if certificate.sha256 != self.fitted_.latest:
-            raise CertificateMismatch(
-                "the certificate is not that of the model's latest release. It was issued for "
-                "another model, before the latest change, or it was altered."
-            )
-        return {**checks, "parameters_checked": True, "issuer_checked": True}
+        return verify_latest(self.fitted_, certificate)
 
     def attach(
         self,
@@ -298,31 +288,41 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         X, y, sample_weight
             The rows that are left, in any order that keeps equal rows apart by `sample_ids`.
         sample_ids : sequence, optional
-            Their names, as given to `fit`. Default: the pandas index.
+            Their names, as given to `fit`. Default: the pandas index, unless it only counts from 0;
+            rows are then recognised by their content.
         """
         check_is_fitted(self)
         fitted = self.fitted_
         table = Table.of(X, y, sample_weight, key=fitted.key, schema=fitted.schema)
         if sample_ids is None and fitted.book.ids is not None:
-            sample_ids = getattr(X, "index", None)
+            sample_ids = own_index(X)
         numbers = recognise(fitted, table.digests, sample_ids)
         absent = set(np.flatnonzero(fitted.live).tolist()) - set(numbers.tolist())
         table = replace(table, numbers=numbers).take(np.argsort(numbers))
         self.fitted_ = replace(fitted, table=table, absent=frozenset(absent), kept=None)
         return self
 
+    def consolidate(self) -> Self:
+        """Drop sums that save time at the next deletion; they depend on forgotten rows.
+
+        Only ridge heads keep such sums. They stay in memory and are never pickled.
+        """
+        check_is_fitted(self)
+        self.fitted_ = replace(self.fitted_, kept=None)
+        return self
+
     def _table(self, forgotten: Any = ()) -> Table:
         """The rows that are there; those that an attached table lacks must be forgotten now."""
         table = self.fitted_.table
+        if table is None:
+            raise RowsNotAttached(
+                "this model was loaded without its rows. Pass the rows that are left to attach."
+            )
         lacking = sorted(self.fitted_.absent - {int(r) for r in forgotten})
         if lacking:
             raise WrongInput(
                 f"row(s) {', '.join(map(str, lacking))} are missing from the attached table, but "
                 "are not forgotten. Forget them first, or attach a table that has them."
-            )
-        if table is None:
-            raise RowsNotAttached(
-                "this model was loaded without its rows. Pass the rows that are left to attach."
             )
         return table
 
@@ -361,25 +361,25 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         released = self.fitted_.released
         return getattr(released if hasattr(released, name) else head_of(released), name)
 
-    @available_if(_released_has("predict"))  # type: ignore[untyped-decorator]
+    @available_if(released_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> Any:
         """Predict with the released estimator."""
         check_is_fitted(self)
         return self.released_.predict(X)
 
-    @available_if(_released_has("predict_proba"))  # type: ignore[untyped-decorator]
+    @available_if(released_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
         """Class probabilities of the released estimator."""
         check_is_fitted(self)
         return self.released_.predict_proba(X)
 
-    @available_if(_released_has("predict_log_proba"))  # type: ignore[untyped-decorator]
+    @available_if(released_has("predict_log_proba"))  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Any:
         """Logarithms of the class probabilities."""
         check_is_fitted(self)
         return self.released_.predict_log_proba(X)
 
-    @available_if(_released_has("decision_function"))  # type: ignore[untyped-decorator]
+    @available_if(released_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:
         """Scores of the released estimator."""
         check_is_fitted(self)

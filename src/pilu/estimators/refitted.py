@@ -1,6 +1,6 @@
 """The state of a fitted `Forgetful`, its certificates, and how it recognises attached rows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from pilu._checks import complaint
 from pilu.certify.certificate import Certificate
 from pilu.certify.issue import certify_refit
+from pilu.certify.verify import verify
 from pilu.estimators.requests import RowBook
-from pilu.exceptions import RowsChanged, WrongInput
+from pilu.exceptions import CertificateMismatch, RowsChanged, WrongInput
 from pilu.refit.evidence import evidence_of, hash_of_release
 from pilu.refit.held_rows import Table
 from pilu.refit.kept import Kept
@@ -38,9 +39,6 @@ class Refitted:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "table": None, "kept": None}
 
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
-
 
 def certificate_of(
     estimator: Any,
@@ -63,6 +61,22 @@ def certificate_of(
     )
 
 
+def verify_latest(fitted: Refitted, certificate: Certificate) -> dict[str, bool]:
+    """Check a certificate on its own, and that it is the one of this state's release."""
+    checks = verify(certificate)
+    if certificate.sha256 != fitted.latest:
+        raise CertificateMismatch(
+            "the certificate is not that of the model's latest release. It was issued for another "
+            "model, before the latest change, or it was altered."
+        )
+    if hash_of_release(fitted.released) != certificate.parameters_sha256:
+        raise CertificateMismatch(
+            "the released estimator was changed after this certificate was issued. Use a copy of "
+            "released_ for changes."
+        )
+    return {**checks, "parameters_checked": True, "issuer_checked": True}
+
+
 def groups_of(
     book: RowBook, n: int, numbers: NDArray[np.intp] | None = None
 ) -> NDArray[Any] | None:
@@ -75,11 +89,17 @@ def groups_of(
     return codes if numbers is None else codes[numbers]
 
 
-def new_ids(index: Any, n_rows: int, n_new: int) -> Any:
-    """Ids of added rows: the index of their frame, or numbers where it only counts from 0."""
-    if index is None or list(index) == list(range(n_new)):
-        return range(n_rows, n_rows + n_new)
-    return index
+def own_index(X: Any) -> Any:
+    """The index of a frame, unless it only counts its rows from 0; None for arrays."""
+    index = getattr(X, "index", None)
+    counts = index is not None and len(index) == X.shape[0] and list(index) == list(range(len(X)))
+    return None if counts else index
+
+
+def new_ids(X: Any, n_rows: int, n_new: int) -> Any:
+    """Ids of added rows: the index of their frame, or their row numbers."""
+    index = own_index(X)
+    return range(n_rows, n_rows + n_new) if index is None else index
 
 
 def recognise(fitted: Refitted, digests: Any, sample_ids: Any) -> NDArray[np.intp]:
@@ -125,8 +145,9 @@ def _by_id(fitted: Refitted, digests: Any, sample_ids: Any) -> NDArray[np.intp]:
     ]
     if changed:
         raise RowsChanged(
-            f"{_listed(changed, 'id')} of the table were changed since the fit. Attach the rows as "
-            "they were, then use correct."
+            f"{_listed(changed, 'id')} of the table are not the rows of these ids at fit. If they "
+            "were changed, attach the rows as they were, then use correct. If the table was "
+            "numbered anew, pass the sample_ids of the fit."
         )
     return numbers
 
@@ -135,3 +156,14 @@ def _listed(items: list[Any], what: str = "row") -> str:
     shown = ", ".join(repr(i) for i in items[:5])
     more = f" and {len(items) - 5} more" if len(items) > 5 else ""
     return f"{what}(s) {shown}{more}"
+
+
+def released_has(name: str) -> Callable[[Any], bool]:
+    """A check for `available_if`: whether the released estimator has a method."""
+
+    def check(model: Any) -> bool:
+        fitted = "fitted_" in model.__dict__
+        getattr(model.fitted_.released if fitted else model.estimator, name)
+        return True
+
+    return check

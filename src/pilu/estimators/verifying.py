@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import chi2
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 
 from pilu._checks import check_probability
 from pilu.certify.certificate import Certificate
@@ -18,6 +18,7 @@ from pilu.estimators.requests import RowBook
 from pilu.exceptions import CertificateMismatch, WrongInput
 from pilu.refit.evidence import hash_of_release, hash_of_rows
 from pilu.refit.fingerprints import fingerprint
+from pilu.refit.heads import HEADS
 from pilu.refit.held_rows import Table
 from pilu.refit.program import (
     Options,
@@ -82,7 +83,10 @@ def verify(
     if estimator is None and X is None and y is None:
         return checks
     if estimator is None or (X is None) != (y is None):
-        raise WrongInput("X and y must be given together, and with the estimator.")
+        raise WrongInput(
+            "X and y must be given together, and with the estimator. Pass all three, or the "
+            "certificate alone."
+        )
     if certificate.method != "refit":
         raise WrongInput(
             "only the certificate of a refit can be checked against a model here. Use "
@@ -91,7 +95,8 @@ def verify(
     released = estimator.released_ if isinstance(estimator, Forgetful) else estimator
     _expect(
         hash_of_release(released) == certificate.parameters_sha256,
-        "the estimator is not the one that was released with this certificate",
+        "the estimator is not the one that was released with this certificate. Use the certificate "
+        "of the latest unlearn, add or correct",
     )
     checks["parameters_checked"] = True
     if X is None:
@@ -115,7 +120,12 @@ def verify(
     )
     prepared = prepare(program, table, options)
     _check_targets(certificate, prepared)
-    identical = _check_transformers(released, prepared, table)
+    identical = _check_transformers(released, prepared)
+    _expect(
+        not identical
+        or prepared.transformers_sha256 == certificate.evidence["transformers_sha256"],
+        "the hash of transformers and choices is not that of a fit from scratch on these rows",
+    )
     _check_parameters(certificate, released, prepared, false_alarm)
     return {
         **checks,
@@ -140,12 +150,14 @@ def _check_inputs(c: Certificate, program: Any, table: Table, key: bytes | None)
     )
     _expect(
         len(table) == evidence["n_rows"],
-        f"the release was fitted on {evidence['n_rows']} rows, got {len(table)}",
+        f"X must be the {evidence['n_rows']} rows of the release, got {len(table)}. Leave out the "
+        "forgotten rows",
     )
     if key is not None:
         _expect(
             hash_of_rows(table.digests, key) == evidence["rows_sha256"],
-            "the rows are not those of the release. Pass the rows that are left, as they were then",
+            "the rows are not those of the release. Pass the rows that are left, as they were then "
+            "and in the order in which the model got them",
         )
 
 
@@ -162,35 +174,35 @@ def _check_targets(c: Certificate, prepared: Prepared) -> None:
             )
 
 
-def _check_transformers(released: Any, prepared: Prepared, table: Table) -> bool:
+def _check_transformers(released: Any, prepared: Prepared) -> bool:
     """Compare released transformers with those fitted from scratch; True if equal in every bit."""
-    pairs = zip(transformers_of(released), transformers_of(prepared.estimator), strict=True)
-    theirs = ours = table.X
     identical = True
-    for (name, one), (_, other) in pairs:
-        same = fingerprint(one) == fingerprint(other)
-        identical = identical and same
-        if one not in (None, "passthrough"):
-            ours = other.transform(ours)
-            try:
-                theirs = ours if identical else one.transform(theirs)
-            except ValueError as error:
-                raise CertificateMismatch(
-                    f"step {name!r} does not accept the rows of the release ({error})."
-                ) from None
-        if not same:
-            _check_close(name, theirs, ours)
+    for (name, one), (_, other) in zip(
+        transformers_of(released), transformers_of(prepared.estimator), strict=True
+    ):
+        if fingerprint(one) != fingerprint(other):
+            identical = False
+            close = _is_close(one, other)
+            _expect(close, f"step {name!r} is not what a fit from scratch on these rows gives")
     return identical
 
 
-def _check_close(name: str, theirs: Any, ours: Any) -> None:
-    """Two transformers that differ in their state may differ in rounding only."""
-    dense = [np.asarray(v.todense() if hasattr(v, "todense") else v) for v in (theirs, ours)]
-    same = dense[0].shape == dense[1].shape and dense[0].dtype.kind == "f"
-    if same:
-        size = np.abs(dense[1]).max(axis=0, initial=0.0)
-        same = bool((np.abs(dense[0] - dense[1]) <= _SAME * size).all())
-    _expect(same, f"step {name!r} is not what a fit from scratch on these rows gives")
+def _is_close(one: Any, other: Any) -> bool:
+    """Whether two fitted objects are equal, up to rounding of floats."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray) and one.dtype.kind == "f" and one.shape == other.shape:
+        size = float(np.abs(other[np.isfinite(other)]).max(initial=0.0))
+        return bool(np.allclose(one, other, rtol=_SAME, atol=_SAME * size, equal_nan=True))
+    if isinstance(one, float):
+        return math.isclose(one, other, rel_tol=_SAME) or fingerprint(one) == fingerprint(other)
+    if isinstance(one, list | tuple) and len(one) == len(other):
+        return all(_is_close(a, b) for a, b in zip(one, other, strict=True))
+    if isinstance(one, dict) and one.keys() == other.keys():
+        return all(_is_close(one[key], other[key]) for key in one)
+    if isinstance(one, BaseEstimator):
+        return _is_close(vars(one), vars(other))
+    return fingerprint(one) == fingerprint(other)
 
 
 def _check_parameters(
@@ -204,6 +216,12 @@ def _check_parameters(
     head, classes = head_of(released), prepared.problem.classes
     if classes is not None:
         _expect(np.array_equal(classes, head.classes_), "the class names are not those of the rows")
+    expected = HEADS[type(prepared.head)].release(
+        prepared.head, prepared.problem, *HEADS[type(prepared.head)].read(head)
+    )
+    _expect(
+        _is_close(expected, head), "the head is not what a fit from scratch on these rows gives"
+    )
     theta = standard_parameters(prepared, head)
     if theta is None:
         raise CertificateMismatch("the parameters do not have the shape that these rows give.")

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from pilu.refit.fingerprints import fingerprint
-from pilu.refit.program import Options, Release, head_of, transformers_of
+from pilu.refit.program import Options, Release
 
 
 def hash_of_release(estimator: Any) -> str:
-    """Hash of a released estimator: its fitted transformers and all of its head."""
-    return fingerprint([transformers_of(estimator), vars(head_of(estimator))])
+    """Hash of a released estimator, with all that is in it."""
+    return fingerprint(estimator)
 
 
 def hash_of_rows(digests: NDArray[np.uint8], key: bytes) -> str:

@@ -27,7 +27,7 @@ def _add(digest: Any, value: Any, above: list[int]) -> None:
     above = [*above, id(value)]
     if isinstance(value, np.generic):
         value = value.item()
-    _text(digest, type(value).__qualname__)
+    _text(digest, f"{type(value).__module__}.{type(value).__qualname__}")
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         _text(digest, repr(value))
     elif isinstance(
@@ -36,6 +36,7 @@ def _add(digest: Any, value: Any, above: list[int]) -> None:
         _text(digest, f"{getattr(value, '__module__', '')}.{getattr(value, '__name__', value)}")
         if isinstance(value, types.FunctionType):
             _add_code(digest, value.__code__)
+            _add_items(digest, [value.__defaults__, value.__kwdefaults__], above)
     elif isinstance(value, np.ma.MaskedArray):
         _add_items(digest, [value.data, np.ma.getmaskarray(value)], above)
     elif isinstance(value, np.ndarray):
@@ -48,6 +49,10 @@ def _add(digest: Any, value: Any, above: list[int]) -> None:
         _add_items(digest, sorted(value.items(), key=lambda item: repr(item[0])), above)
     elif isinstance(value, set | frozenset):
         _add_items(digest, sorted(value, key=repr), above)
+    elif hasattr(value, "to_numpy") and hasattr(value, "equals"):  # pandas
+        names = [list(axis) for axis in getattr(value, "axes", ())]
+        kinds = str(getattr(value, "dtypes", value.dtype if hasattr(value, "dtype") else ""))
+        _add_items(digest, [names, kinds, np.asarray(value.to_numpy(), dtype=object)], above)
     elif isinstance(value, functools.partial):
         _add_items(digest, [value.func, value.args, value.keywords], above)
     elif isinstance(value, np.random.RandomState):
@@ -66,6 +71,8 @@ def _add_code(digest: Any, code: types.CodeType) -> None:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             _add_code(digest, constant)
+        elif isinstance(constant, frozenset):  # its order differs from process to process
+            _text(digest, repr(sorted(map(repr, constant))))
         else:
             _text(digest, repr(constant))
 

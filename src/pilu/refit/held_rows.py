@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pilu.exceptions import WrongInput
-from pilu.refit.schema import Schema
+from pilu.refit.schema import Categories, Schema
 
 Array = NDArray[np.float64]
 Positions = NDArray[np.intp]
@@ -102,15 +102,23 @@ class Table:
             X = _with_own_categories(X.reset_index(drop=True))
         elif isinstance(X, np.ndarray) and X.dtype.kind in "US":
             X = np.array(X.tolist())
-        for values in (X, y, getattr(X, "data", None)):
+        parts = [getattr(X, name, None) for name in ("data", "indices", "indptr")]
+        for values in (X, y, self.weights, *parts):
             if isinstance(values, np.ndarray):
                 values.flags.writeable = False  # no transformer can change the rows in place
         return replace(self, X=X, y=y)
 
+    def for_transformers(self) -> Any:
+        """The rows; a frame as a copy, because it cannot be made read-only."""
+        return self.X.copy() if hasattr(self.X, "iloc") else self.X
+
     def check_weights(self) -> None:
         """Refuse a table in which no row has any weight."""
         if self.weights is not None and not self.weights.any():
-            raise WrongInput("sample_weight must not be zero for all rows that are left.")
+            raise WrongInput(
+                "sample_weight must not be zero for all rows that are left, got only zeros. Keep "
+                "a row with weight, or fit again."
+            )
 
 
 def row_digests(X: Any, y: NDArray[Any], weights: Array | None, key: bytes) -> Digests:
@@ -127,14 +135,18 @@ def row_digests(X: Any, y: NDArray[Any], weights: Array | None, key: bytes) -> D
         if sparse is not None:
             part = slice(sparse.indptr[i], sparse.indptr[i + 1])
             digest.update(sparse.indices[part].astype("<i8").tobytes())
-            digest.update(sparse.data[part].astype("<f8").tobytes())
+            digest.update(sparse.data[part].astype(sparse.dtype.newbyteorder("<")).tobytes())
         raw += digest.digest()
     return np.frombuffer(bytes(raw), dtype=np.uint8).reshape(-1, _BYTES)
 
 
 def _columns(X: Any) -> list[Any]:
-    if hasattr(X, "iloc"):
-        return [X.iloc[:, i].to_numpy() for i in range(X.shape[1])]
+    if hasattr(X, "iloc"):  # types of pandas by value, so that a missing one changes no other row
+        plain = [isinstance(dtype, np.dtype) for dtype in X.dtypes]
+        columns = [X.iloc[:, i] for i in range(X.shape[1])]
+        return [
+            (c if p else c.astype(object)).to_numpy() for c, p in zip(columns, plain, strict=True)
+        ]
     return list(X.T) if X.ndim == 2 and X.dtype.kind not in "biuf" else [X]
 
 
@@ -163,9 +175,9 @@ def _column_bytes(column: Any, key: bytes) -> NDArray[np.uint8]:
 
 
 def _value_bytes(kind: type, value: Any) -> bytes:
-    """A value with its type; whole numbers and fractions of the same value are the same."""
-    if kind in (int, float):
-        return b"number:" + (b"nan" if value != value else str(value).removesuffix(".0").encode())
+    """A value with its type."""
+    if kind is float:
+        value = value + 0.0  # -0.0 is 0.0
     return f"{kind.__name__}:{value}".encode("utf-8", "surrogatepass")
 
 
@@ -208,8 +220,8 @@ def _stacked(first: Any, second: Any, schema: Schema) -> Any:
 
         joined = pd.concat([first, second], ignore_index=True)
         for i, dtype in enumerate(schema.dtypes):  # categories that differ would become text
-            if str(joined.dtypes.iloc[i]) != str(dtype):
-                joined.isetitem(i, joined.iloc[:, i].astype(dtype))
+            if isinstance(dtype, Categories) or joined.dtypes.iloc[i] != dtype:
+                joined.isetitem(i, schema.cast_column(joined.iloc[:, i], i))
         return joined
     if schema.kind == "sparse":
         return sp.csr_array(sp.vstack([first, second]))

@@ -1,8 +1,12 @@
 """What a run on squared error keeps for the next one: sums over its rows, and their leverages.
 
-It stays in memory beside the rows and is never pickled. A deletion subtracts from it and charges
-the error. It can change neither the chosen alpha, which is proved to be that of a run from scratch,
-nor the released minimiser beyond the proved radius (docs/refit.md).
+It stays in memory beside the rows. It also holds the scaler's means of the last run from scratch:
+with those of today they give away a row that was forgotten since. So it is never pickled, and
+`attach` and `Forgetful.consolidate` drop it.
+
+A deletion subtracts from it and charges the error. It can change neither the chosen alpha, which is
+proved to be that of a run from scratch, nor the released minimiser beyond the proved radius
+(docs/refit.md).
 """
 
 import math

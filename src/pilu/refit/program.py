@@ -63,7 +63,10 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A program run on a table up to the head's solver: functions of the table alone."""
+    """A program run on a table up to the head's solver.
+
+    All but `kept` and a Gram matrix that was carried on are functions of the table.
+    """
 
     estimator: Any  # the pipeline with fitted transformers, or the head itself
     head: Any  # its head, unfitted, with chosen hyperparameters
@@ -72,6 +75,7 @@ class Prepared:
     objective: Objective
     noise: float  # sigma, of each standard coordinate
     radius: float
+    used: NDArray[np.intp] = field(repr=False)  # positions of rows with weight
     kept: Kept | None = None  # for the next run; not a function of the table alone
 
     @property
@@ -87,7 +91,6 @@ class Release:
     """Released parameters, and what a certificate says of them."""
 
     estimator: Any  # a plain fitted scikit-learn estimator
-    theta: Array = field(repr=False)  # the released parameters in standard coordinates
     noise: float
     radius: float
     private: bool
@@ -98,10 +101,11 @@ class Release:
 def prepare(estimator: Any, table: Table, options: Options, before: Kept | None = None) -> Prepared:
     """Fit transformers, choose hyperparameters and set up the head on a table.
 
-    `before` is what an earlier run kept. It can save time, and changes nothing else.
+    `before` is what an earlier run kept. It can save time and move the solution within the radius,
+    nothing else.
     """
     table.check_weights()
-    X, y, w, groups = table.X, table.y, table.weights, table.groups
+    X, y, w, groups = table.for_transformers(), table.y, table.weights, table.groups
     estimator = part = _best(clone(estimator), X, y, w, groups)
     while isinstance(part, Pipeline):
         X = _fit_transformers(part, X, y, w)
@@ -112,29 +116,30 @@ def prepare(estimator: Any, table: Table, options: Options, before: Kept | None 
     return _set_up(estimator, part, X, table, options, before)
 
 
-def check_repeatable(estimator: Any, prepared: Prepared, table: Table, options: Options) -> None:
+def check_repeatable(estimator: Any, prepared: Prepared, table: Table) -> None:
     """Refuse a program whose second run on the same rows differs from the first.
 
-    Transformers are fitted again. Where parts are not scikit-learn's own, the whole program is run
-    again, and the rows that reach the head must be equal, too.
+    Transformers are fitted again: what they learned and the rows that reach the head must be equal.
+    Where parts are not scikit-learn's own, searches are run again, too.
     """
+    part, X = clone(prepared.estimator), table.for_transformers()
+    fitted = prepared.estimator
     if has_foreign_parts(estimator):
-        again = prepare(estimator, table, options)
-        same = again.transformers_sha256 == prepared.transformers_sha256
-        rows = (
-            [p.coordinates.shift for p in (prepared, again)],
-            [p.objective.rows for p in (prepared, again)],
-        )
-        if not (same and all(fingerprint(one) == fingerprint(other) for one, other in rows)):
-            raise _not_repeatable("a transformer or a search")
-        return
-    part, fitted, X = clone(prepared.estimator), prepared.estimator, table.X
-    while isinstance(part, Pipeline):
+        part = _best(clone(estimator), X, table.y, table.weights, table.groups)
+    while isinstance(part, Pipeline) and isinstance(fitted, Pipeline):
         X = _fit_transformers(part, X, table.y, table.weights)
         for (name, one), (_, other) in zip(fitted.steps[:-1], part.steps[:-1], strict=True):
             if fingerprint(one) != fingerprint(other):
                 raise _not_repeatable(f"step {name!r}")
         part, fitted = part.steps[-1][1], fitted.steps[-1][1]
+        part = _best(part, X, table.y, table.weights, table.groups)
+    if fingerprint(part.get_params()) != fingerprint(prepared.head.get_params()):
+        raise _not_repeatable("a search")
+    again = prepared.coordinates.rows(_checked_rows(clone(prepared.head), X)[prepared.used])
+    rows = prepared.objective.rows
+    same = not (again != rows).nnz if sp.issparse(rows) else np.array_equal(again, rows)
+    if not same:
+        raise _not_repeatable("a transformer")
 
 
 def _not_repeatable(what: str) -> WrongInput:
@@ -184,17 +189,15 @@ def _set_up(
     before: Kept | None,
 ) -> Prepared:
     y, w = table.y, table.weights
-    X = validate_data(
-        head, X, accept_sparse="csr", dtype=np.float64, order="C", ensure_min_samples=1
-    )
+    X = _checked_rows(head, X)
     _check_size(X)
     w = _weights_of_head(head, w)
     chosen = choose_for_head(head, X, y, w, table.groups)
     weights = np.ones((len(y), 1)) if w is None else w[:, None]
     problem = HEADS[type(head)].problem(head, y, weights, chosen)
-    kept: NDArray[np.bool_] = np.asarray(problem.weights.any(axis=1))
-    if not kept.all():  # rows without weight count for classes and class weights only
-        X, problem = X[kept], problem.take(kept)
+    weighted: NDArray[np.bool_] = np.asarray(problem.weights.any(axis=1))
+    if not weighted.all():  # rows without weight count for classes and class weights only
+        X, problem = X[weighted], problem.take(weighted)
     coordinates = Coordinates.of(
         X,
         problem.weights,
@@ -203,8 +206,8 @@ def _set_up(
     )
     rows = coordinates.rows(X)
     front = front_of(transformers_of(estimator), table, coordinates)
-    used = np.flatnonzero(kept)
-    problem, gram, keep = sums_of_squares(problem, coordinates, rows, front, table, used, before)
+    used = np.flatnonzero(weighted)
+    problem, gram, kept = sums_of_squares(problem, coordinates, rows, front, table, used, before)
     objective = Objective(
         problem.loss,
         rows,
@@ -216,28 +219,39 @@ def _set_up(
     )
     noise = options.score_noise * problem.unit / _typical_norm(objective)
     radius = 0.5 * options.mu * noise * (1 - 1e-12)
-    return Prepared(estimator, head, problem, coordinates, objective, noise, radius, keep)
+    return Prepared(estimator, head, problem, coordinates, objective, noise, radius, used, kept)
+
+
+def _checked_rows(head: Any, X: Any) -> Any:
+    return validate_data(
+        head, X, accept_sparse="csr", dtype=np.float64, order="C", ensure_min_samples=1
+    )
 
 
 def _typical_norm(objective: Objective) -> float:
     """Root of the mean square norm of a row, by weight."""
     each = objective.weights.mean(axis=1)
-    return float(np.sqrt(each @ objective.row_norms[:, 0] ** 2 / each.sum()))
+    norm = float(np.sqrt(each @ objective.row_norms[:, 0] ** 2 / each.sum()))
+    if not norm > 0.0:
+        raise WrongInput("transformed rows must not all be zero. Set fit_intercept=True.")
+    return norm
 
 
 def _check_size(X: Any) -> None:
     values = X.data if sp.issparse(X) else X
-    if values.size and not max(values.max(), -values.min()) <= LARGEST_NUMBER:
+    size = max(values.max(), -values.min()) if values.size else 0.0
+    if not size <= LARGEST_NUMBER:
         raise WrongInput(
-            f"transformed rows must be at most {LARGEST_NUMBER:g} in size. Put a scaler in front "
-            "of the head."
+            f"transformed rows must be at most {LARGEST_NUMBER:g} in size, got {size:g}. Put "
+            "a scaler in front of the head."
         )
 
 
 def release(prepared: Prepared, start: Any, source: GaussianSource) -> Release:
     """Solve the head from a start, add noise, and build the fitted estimator.
 
-    `start` is an earlier release or None. Only released parameters may be a start.
+    `start` is an earlier release or None. Only released parameters may be a start. The parameters
+    are written into the estimator of `prepared`, which can be released once.
     """
     p = prepared
     theta = solve(p.objective, standard_parameters(p, start), p.radius)
@@ -251,7 +265,6 @@ def release(prepared: Prepared, start: Any, source: GaussianSource) -> Release:
     convexity = "factorisation or penalty" if has_exact_hessian(p.objective) else "penalty"
     return Release(
         p.estimator,
-        theta,
         p.noise,
         p.radius,
         source.private,

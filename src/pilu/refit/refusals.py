@@ -5,8 +5,12 @@ start and the noise must be a function of the rows: no state from an earlier fit
 unseeded random numbers.
 """
 
+import collections
 import copy
+import dis
 import functools
+import logging
+import re
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +31,16 @@ _CONSTANTS = (
     np.dtype,
 )
 _BOOKKEEPING = ("__", "_sklearn", "_parameter_constraints", "_abc")  # of scikit-learn, on classes
-_CHANGING = (list, dict, set, bytearray, np.ndarray, np.random.Generator, np.random.RandomState)
+_CHANGING = (
+    *(list, dict, set, bytearray, collections.deque, np.ndarray),
+    *(np.random.Generator, np.random.RandomState),
+)
+_PLAIN_FUNCTIONS = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    np.ufunc,
+    make_column_selector,
+)
 
 
 def is_search(estimator: Any) -> bool:
@@ -55,6 +68,12 @@ def _structure(estimator: Any, path: str, *, searched: bool) -> Iterator[str]:
         yield from _own_reasons(estimator, path)
         if estimator.refit is False:
             yield f"{path}: refit=False leaves nothing to release. Set refit=True."
+        grids = getattr(estimator, "param_grid", None) or getattr(
+            estimator, "param_distributions", {}
+        )
+        for grid in grids if isinstance(grids, list | tuple) else [grids]:
+            if any(name.split("__")[-1] == "memory" for name in grid):
+                yield f"{path}: memory= in a grid keeps transformed rows on disk. Leave it out."
         yield from _values(estimator, path, skip=("estimator",))
         yield from _structure(estimator.estimator, f"{path}.estimator", searched=True)
     elif isinstance(estimator, Pipeline):
@@ -115,16 +134,17 @@ def _own_reasons(part: Any, path: str, *, is_head: bool = False) -> Iterator[str
         )
     if parameters.get("transform_input") is not None:
         yield f"{path}: transform_input is not supported. Set transform_input=None."
-    if not is_head and "random_state" in parameters and not _harmless(part, parameters):
+    if not is_head and "random_state" in parameters and not _harmless(parameters):
         yield (
             f"{path}: random_state={parameters['random_state']!r} would differ between two runs. "
             "Set random_state to an integer."
         )
 
 
-def _harmless(part: Any, parameters: dict[str, Any]) -> bool:
+def _harmless(parameters: dict[str, Any]) -> bool:
     seed = parameters["random_state"]
-    return _is_seed(seed) or seed == "deprecated" or parameters.get("shuffle") is False
+    split_apart = seed == "deprecated" and hasattr(parameters.get("cv"), "split")
+    return _is_seed(seed) or split_apart or parameters.get("shuffle") is False
 
 
 def _is_seed(value: Any) -> bool:
@@ -139,7 +159,8 @@ def _has_state_on_class(part: Any) -> bool:
     """Whether a class of the user's own has attributes that can change, shared by all clones."""
     own = [c for c in type(part).__mro__ if not _is_library(c.__module__)]
     values = [v for c in own for k, v in vars(c).items() if not k.startswith(_BOOKKEEPING)]
-    return any(_can_change(v) for v in values)
+    methods = [v for c in own for v in vars(c).values() if isinstance(v, types.FunctionType)]
+    return any(_can_change(v) for v in values) or any(_uses_what_can_change(m) for m in methods)
 
 
 def _can_change(value: Any) -> bool:
@@ -187,17 +208,48 @@ def _value(value: Any, path: str) -> Iterator[str]:
         yield f"{path}: {value!r} would be the same object in every clone. Leave it out."
 
 
-def _uses_what_can_change(function: types.FunctionType) -> bool:
-    defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    names = _names_in(function.__code__)
-    return any(_can_change(v) for v in defaults) or any(
-        _can_change(function.__globals__.get(name)) for name in names
+def _is_bound(value: Any) -> bool:
+    """Whether a function belongs to an object other than its module."""
+    owner = getattr(value, "__self__", None)
+    return owner is not None and not isinstance(owner, types.ModuleType)
+
+
+def _uses_what_can_change(
+    function: types.FunctionType, seen: frozenset[types.CodeType] = frozenset()
+) -> bool:
+    """Whether a function sets a global, or uses a default or a global that can change.
+
+    It follows the functions that it calls by name. State that is better hidden is not noticed.
+    """
+    code, known = function.__code__, function.__globals__
+    if code in seen:
+        return False
+    seen = seen | {code}
+    used = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    names, sets_a_global = _names_in(code)
+    used += [known[name] for name in names if name in known]
+    return sets_a_global or any(_may_change(value, seen) for value in used)
+
+
+def _may_change(value: Any, seen: frozenset[types.CodeType]) -> bool:
+    if isinstance(value, types.FunctionType):
+        own = not _is_library(value.__module__)
+        return (bool(vars(value)) and own) or (own and _uses_what_can_change(value, seen))
+    harmless = (*_CONSTANTS, types.ModuleType, re.Pattern, logging.Logger, *_PLAIN_FUNCTIONS)
+    return not isinstance(value, harmless)
+
+
+def _names_in(code: types.CodeType) -> tuple[set[str], bool]:
+    """Global names that code uses, and whether it sets one."""
+    names, sets = (
+        set(code.co_names),
+        any(i.opname == "STORE_GLOBAL" for i in dis.get_instructions(code)),
     )
-
-
-def _names_in(code: types.CodeType) -> set[str]:
-    inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return set(code.co_names).union(*(_names_in(c) for c in inner))
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            more, also = _names_in(inner)
+            names, sets = names | more, sets or also
+    return names, sets
 
 
 def has_foreign_parts(estimator: Any) -> bool:
@@ -220,18 +272,19 @@ def _function(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, functools.partial):
         yield from _function(value.func, path)
         yield from _value([*value.args, *value.keywords.values()], path)
-    elif _is_library(getattr(value, "__module__", None)):
-        return
-    elif isinstance(value, types.MethodType):
+    elif _is_bound(value):
         yield f"{path}: a bound method may carry fitted state. Pass a plain function."
+    elif isinstance(value, _PLAIN_FUNCTIONS) and _is_library(getattr(value, "__module__", "numpy")):
+        return
     elif getattr(value, "__closure__", None):
-        yield f"{path}: a function that refers to variables around it may carry fitted state."
+        yield (
+            f"{path}: a function that refers to variables around it may carry fitted state. Pass "
+            "constants by kw_args= or functools.partial."
+        )
     elif isinstance(value, types.FunctionType) and _uses_what_can_change(value):
         yield (
             f"{path}: {value.__name__} uses a global variable or a default that can change, and so "
             "may carry state from one fit to the next. Make it a function of its rows."
         )
-    elif not isinstance(
-        value, types.FunctionType | types.BuiltinFunctionType | np.ufunc | make_column_selector
-    ) and not type(value).__module__.startswith(("sklearn.", "numpy.")):
+    elif not isinstance(value, _PLAIN_FUNCTIONS):
         yield f"{path}: {value!r} is an object with state. Pass a plain function."

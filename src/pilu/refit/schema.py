@@ -24,16 +24,16 @@ class Schema:
     n_columns: int
     names: tuple[Any, ...] | None  # of a frame's columns
     dtypes: tuple[Any, ...]  # of a frame's columns, or the one of an array
-    target: str  # numpy's kind of the targets
+    target: Any  # numpy's type of the targets
     target_shape: tuple[int, ...]
 
     @classmethod
     def of(cls, X: Any, y: Any, *, labels: bool | None = None) -> "Schema":
         """The schema of given rows; `labels` says whether y holds class labels or numbers."""
         X, y = _plain_rows(X), _plain_targets(y)
-        target = y.dtype.kind
-        if labels is False and target in "biuf":
-            target = "f"
+        target = y.dtype
+        if labels is False and target.kind in "biuf":
+            target = np.dtype(np.float64)
         shape = y.shape[1:]
         if _is_frame(X):
             names, dtypes = tuple(X.columns), tuple(_without_names(t) for t in X.dtypes)
@@ -57,6 +57,8 @@ class Schema:
             return self._frame(X)
         if sp.issparse(X) and self.kind == "array":
             X = X.toarray()
+        if self.kind == "texts" and X.ndim == 2:
+            raise WrongInput(f"X must be a list of texts, as at fit, got shape {X.shape}.")
         n_columns = 0 if X.ndim == 1 else X.shape[1]
         if n_columns != self.n_columns:
             raise WrongInput(f"X must have {self.n_columns} columns, got {n_columns}.")
@@ -71,37 +73,45 @@ class Schema:
             if sorted(map(repr, names)) != sorted(map(repr, self.names)):
                 missing = [n for n in self.names if n not in names]
                 unknown = [n for n in names if n not in self.names]
-                raise WrongInput(
-                    f"X must have the columns of the fit, got {unknown or 'none'} beside them and "
-                    f"{missing or 'none'} missing."
-                )
+                problems = [f"{missing} are missing"] * bool(missing)
+                problems += [f"{unknown} are unknown"] * bool(unknown)
+                raise WrongInput(f"X must have the columns of the fit: {', '.join(problems)}.")
             X = X[list(self.names)]
         X = X.reset_index(drop=True)
         X.attrs = {}
         for i, dtype in enumerate(self.dtypes):
-            if not _is_category(dtype) and X.dtypes.iloc[i] == dtype:
-                continue
-            if not (_is_category(dtype) and not dtype.ordered and _is_category(X.dtypes.iloc[i])):
-                X.isetitem(i, _cast_series(X.iloc[:, i], dtype, f"column {self.names[i]!r} of X"))
+            if isinstance(dtype, Categories) or X.dtypes.iloc[i] != dtype:
+                X.isetitem(i, self.cast_column(X.iloc[:, i], i))
         return X
+
+    def cast_column(self, series: Any, i: int) -> Any:
+        """The i-th column of a frame in its type."""
+        assert self.names is not None
+        what, dtype = f"column {self.names[i]!r} of X", self.dtypes[i]
+        if isinstance(dtype, Categories):
+            return _as_categories(series, dtype.values, what)
+        return _cast_series(series, dtype, what)
 
     def targets(self, y: Any) -> NDArray[Any]:
         """Targets in this schema."""
         values = _plain_targets(y)
         if values.shape[1:] != self.target_shape:
-            raise WrongInput(
-                f"y must have shape (n, {', '.join(map(str, self.target_shape))}) as at fit, got "
-                f"{values.shape}."
-            )
-        if self.target == "f" and values.dtype.kind in "biuf":
-            return values.astype(np.float64)
-        if self.target == values.dtype.kind or self.target == "O":
+            shape = "".join(f", {k}" for k in self.target_shape)
+            raise WrongInput(f"y must have shape (n{shape}) as at fit, got {values.shape}.")
+        if self.target.kind in "biuf" and values.dtype.kind in "biuf":
+            return _cast(values, self.target, "y")
+        if self.target.kind in (values.dtype.kind, "O"):
             return values
-        if self.target in "biuf" and values.dtype.kind in "biuf":
-            return _cast(values, np.dtype(np.int64 if self.target in "iu" else bool), "y")
         raise WrongInput(
             f"y must have the type of the labels at fit, got {values.ravel()[0]!r}. {_REMEDY}"
         )
+
+
+@dataclass(frozen=True)
+class Categories:
+    """The type of a column of categories without an order: they come and go, their type stays."""
+
+    values: Any
 
 
 def _is_category(dtype: Any) -> bool:
@@ -109,8 +119,29 @@ def _is_category(dtype: Any) -> bool:
 
 
 def _without_names(dtype: Any) -> Any:
-    """A column's type; categories without an order are not part of it, for they come and go."""
-    return type(dtype)() if _is_category(dtype) and not dtype.ordered else dtype
+    """A column's type, without the names of categories that have no order."""
+    unordered = _is_category(dtype) and not dtype.ordered
+    return Categories(dtype.categories.dtype) if unordered else dtype
+
+
+def _as_categories(series: Any, values: Any, what: str) -> Any:
+    """A column of sorted categories of the given type, only those that occur."""
+    import pandas as pd
+
+    plain = series.astype(object)
+    unique = plain.dropna().drop_duplicates()
+    listed = sorted(unique.tolist(), key=lambda v: (str(type(v)), v))
+    index = pd.Index(listed, dtype=object)
+    try:
+        cast = index.astype(values)
+        kept = bool((cast.astype(object) == index).all())
+    except (TypeError, ValueError, OverflowError):
+        kept = False
+    if not kept:
+        raise WrongInput(
+            f"{what} must hold categories of type {values} as at fit, got {listed[:3]}. {_REMEDY}"
+        )
+    return pd.Series(pd.Categorical(plain, categories=cast), index=series.index, name=series.name)
 
 
 def _is_frame(X: Any) -> bool:
@@ -143,19 +174,25 @@ def _plain_targets(y: Any) -> NDArray[Any]:
     values = np.array(y.to_numpy() if hasattr(y, "to_numpy") else y)
     if values.ndim not in (1, 2):
         raise WrongInput(f"y must have one or two dimensions, got shape {values.shape}.")
+    if values.dtype.kind in "OU" and values.ndim == 1:  # numpy would make the text 'nan' of NaN
+        for row, value in enumerate(y):
+            if value is None or str(value) == "<NA>" or value != value:
+                raise WrongInput(f"y must have no missing values (NaN), got {value!r}, row {row}.")
+            if not isinstance(value, str) and values.dtype.kind == "U":
+                raise WrongInput(f"y must hold labels of one type, got {value!r} beside texts.")
     return np.array(values.tolist()) if values.dtype.kind in "US" else values
 
 
 def _clean_sparse(X: Any, dtype: Any) -> Any:
     """Without stored zeros, indices in order: equal rows are stored alike."""
-    X = sp.csr_array(X, dtype=dtype, copy=True)
+    X = sp.csr_array(X, copy=True)
     X.sum_duplicates()
     X.eliminate_zeros()
-    return X
+    return sp.csr_array((_cast(X.data, dtype, "X"), X.indices, X.indptr), shape=X.shape)
 
 
 def _cast(values: NDArray[Any], dtype: Any, what: str) -> NDArray[Any]:
-    """A copy in another type, if no value is lost by it; floats may become shorter ones."""
+    """A copy in another type, if no value is lost by it; numbers may be rounded to floats."""
     if values.dtype == dtype or dtype.kind == "O":
         return np.array(values, dtype=dtype, order="C")
     if values.dtype.kind == dtype.kind and dtype.kind in "US":
@@ -183,7 +220,8 @@ def _cast_series(series: Any, dtype: Any, what: str) -> Any:
     else:
         try:
             cast = series.astype(dtype)
-            if str(dtype).lower().startswith("float") or _same(series, cast):
+            is_number = getattr(series.dtype, "kind", "O") in "biuf"
+            if (is_number and str(dtype).lower().startswith("float")) or _same(series, cast):
                 return cast
         except (TypeError, ValueError):
             pass

@@ -77,5 +77,5 @@ def _not_proved(objective: Objective, point: Point, within: float) -> BeyondPrec
         "the minimiser could not be found to the required distance in double precision: it must be "
         f"proved to {within:.2g}, and the gradient ended at {length:.2g} with a rounding error of "
         f"up to {error:.2g}. Regularise more (a smaller C, a larger alpha), put a scaler in front "
-        "of the head, drop columns that repeat others, or raise score_noise."
+        "of the head, drop columns that repeat others, or raise score_noise or epsilon."
     )

@@ -83,11 +83,8 @@ class StationaryIterates(RidgeIterates):
         """
         spectrum, eta = self.spectrum, self.step_size
         Y, steps = spectrum.target_norm, self.schedule.n_steps + n_more_steps
-        if math.isinf(Y):  # not known: the bound is for this run alone
-            mean = float(np.linalg.norm(self.minimiser))
-        else:
-            start = Y / (2 * math.sqrt(spectrum.alpha))
-            mean = mean_size(eta, spectrum.largest, start, steps * Y**2, steps * Y)
+        start = Y / (2 * math.sqrt(spectrum.alpha))
+        mean = mean_size(eta, spectrum.largest, start, steps * Y**2, steps * Y)
         later = float(np.sum(self.schedule.variances(eta)))
         return mean + math.sqrt(self.learned_variance + later)
 
