@@ -56,7 +56,7 @@ class Objective:
     penalty: Array  # P x 1 or P x K
     free_intercept: bool  # whether the last column is that of an unpenalised intercept, all ones
     known_gram: Gram | None = None  # Z'WZ, where it is already known
-    _passes: list[int] = field(default_factory=list, repr=False)
+    _passes: list[int] = field(default_factory=list, repr=False)  # all that changes: a count
 
     @property
     def n_passes(self) -> int:

@@ -217,6 +217,8 @@ def _set_up(
         coordinates.free_intercept,
         gram,
     )
+    if gram is not None and not gram.carried:
+        objective.count(1)
     noise = options.score_noise * problem.unit / _typical_norm(objective)
     radius = 0.5 * options.mu * noise * (1 - 1e-12)
     return Prepared(estimator, head, problem, coordinates, objective, noise, radius, used, kept)
