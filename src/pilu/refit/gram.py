@@ -30,17 +30,17 @@ def weighted_gram(rows: Any, weights: Array) -> Array:
     """Z' diag(w) Z, summed by blocks."""
     total = np.zeros((rows.shape[1], rows.shape[1]))
     for i in range(0, len(weights), _ROWS):
-        total += _block_gram(rows[i : i + _ROWS], weights[i : i + _ROWS])
+        total += block_gram(rows[i : i + _ROWS], weights[i : i + _ROWS])
     return total
 
 
-def _block_gram(block: Any, weights: Array) -> Array:
+def block_gram(block: Any, weights: NDArray[Any]) -> NDArray[Any]:
+    """Z' diag(w) Z of a few rows, in their own precision; weights are n x 1."""
     if hasattr(block, "multiply"):
         root = block.multiply(np.sqrt(weights)).tocsr()
         return np.asarray((root.T @ root).todense())
     root = block if (weights == 1.0).all() else np.sqrt(weights) * block
-    gram: Array = root.T @ root
-    return gram
+    return np.asarray(root.T @ root)
 
 
 @dataclass(frozen=True, eq=False)

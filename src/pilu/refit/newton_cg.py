@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from pilu._progress import progress_bar
+from pilu.refit.gram import block_gram
 from pilu.refit.line_search import better_point
 from pilu.refit.objective import Objective, Point
 from pilu.refit.radius import distance_by_penalty
@@ -102,7 +103,7 @@ def _block(objective: Objective, c: Array, penalty: Array) -> tuple[NDArray[Any]
     for kind, added in ((np.float32, 1e-6), (np.float64, 1e-12), (np.float64, 1e-3)):
         objective.count(1)
         rows = objective.rows_in(np.dtype(kind))[active]
-        H = _weighted_gram(rows, c[active].astype(kind))
+        H = block_gram(rows, c[active, None].astype(kind))
         size = max(float(np.trace(H)), float(penalty.max()), float(np.finfo(np.float32).tiny))
         H[np.arange(len(H)), np.arange(len(H))] += penalty + added * size / len(H)
         try:
@@ -114,15 +115,6 @@ def _block(objective: Objective, c: Array, penalty: Array) -> tuple[NDArray[Any]
         if np.isfinite(factor[0]).all():
             return factor
     raise ArithmeticError("the Hessian of the head is not finite; please report this.")
-
-
-def _weighted_gram(rows: Any, c: NDArray[Any]) -> NDArray[Any]:
-    root = np.sqrt(c)[:, None]
-    if hasattr(rows, "multiply"):
-        scaled = rows.multiply(root).tocsr()
-        return np.asarray((scaled.T @ scaled).todense())
-    dense: NDArray[Any] = root * rows
-    return np.asarray(dense.T @ dense)
 
 
 def _by_diagonal(objective: Objective, c: Array, penalty: Array) -> Operator:
