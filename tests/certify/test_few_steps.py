@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 
-from oracles.rational_chain import log_deltas
+from oracles.rational_chain import true_log_delta
 from pilu import LangevinRidge
 from pilu.exceptions import NoiseBelowPrecision
 
@@ -48,24 +48,6 @@ def hostile_problem(rng, p):
         "fit_intercept": fit_intercept,
     }
     return X, Y, rows, options
-
-
-def true_log_delta(model, X, Y, rows, left, noise, K, epsilon):
-    """The larger direction, by the oracle; `left` are the rows that the run without them had."""
-    here = [int(np.flatnonzero(left == row)[0]) for row in rows]
-    return max(
-        log_deltas(
-            with_ones(X[left], model.fit_intercept),
-            Y[left],
-            here,
-            alpha=model.alpha,
-            step_size=model.step_size_,
-            schedule=list(model.schedule_),
-            n_unlearn_steps=K,
-            noise=noise,
-            epsilon=epsilon,
-        )
-    )
 
 
 def log_excess(seed, p):

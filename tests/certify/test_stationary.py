@@ -13,30 +13,13 @@ import pytest
 from conftest import with_ones
 from oracles.dense import dense_laws, residual_law, shifted_norm_bound
 from oracles.qp import minmax_mu
-from oracles.rational_chain import log_deltas
+from oracles.rational_chain import true_log_delta
 from pilu import CertificateMismatch, LangevinRidge, Theorem, verify
 from pilu.accounting.endless import N_WINDOWS, window_length
 from pilu.chains.schedule import Schedule
 from pilu.exceptions import BeyondPrecision, NoiseBelowPrecision, WrongInput
 
 REFUSALS = (ArithmeticError, NoiseBelowPrecision)
-
-
-def true_log_delta(model, X, Y, rows, left, noise, K, epsilon):
-    here = [int(np.flatnonzero(left == row)[0]) for row in rows]
-    return max(
-        log_deltas(
-            with_ones(X[left]) if model.fit_intercept else X[left],
-            Y[left],
-            here,
-            alpha=model.alpha,
-            step_size=model.step_size_,
-            schedule=list(model.schedule_),
-            n_unlearn_steps=K,
-            noise=noise,
-            epsilon=epsilon,
-        )
-    )
 
 
 def hostile_problem(rng, p):

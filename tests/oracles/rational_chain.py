@@ -93,6 +93,27 @@ def log_deltas(
 # ------------------------------------------------------------------------------ the two Gaussians
 
 
+def true_log_delta(
+    model: Any, X: Any, Y: Any, rows: Any, left: Any, noise: float, K: int, epsilon: float
+) -> float:
+    """The larger direction for a fitted model; `left` are the rows that its run had."""
+    here = [int(np.flatnonzero(left == row)[0]) for row in rows]
+    ones = np.ones((len(left), int(bool(model.fit_intercept))))
+    return max(
+        log_deltas(
+            np.hstack([X[left], ones]),
+            Y[left],
+            here,
+            alpha=model.alpha,
+            step_size=model.step_size_,
+            schedule=list(model.schedule_),
+            n_unlearn_steps=K,
+            noise=noise,
+            epsilon=epsilon,
+        )
+    )
+
+
 def standard_pair(
     X: Any,
     Y: Any,

@@ -116,4 +116,8 @@ def test_noise_is_what_the_certificate_states():
         model.add(X[-1:], y[-1:])
         changes.append(model.decision_function(X[1:]) - retrained.decision_function(X[1:]))
     assert 0.0005 < np.std(changes) < 0.002  # score_noise is 1e-3
-    assert certificate.noise == pytest.approx(certificate.evidence["score_noise"], rel=1.0)
+    Z = StandardScaler().fit_transform(X[1:])
+    centred = Z - Z.mean(axis=0)
+    scale = 2.0 ** (np.floor(np.log2(np.abs(centred).max(axis=0))) + 1)
+    norm = np.sqrt((np.hstack([centred / scale, np.ones((len(Z), 1))]) ** 2).sum(axis=1).mean())
+    assert certificate.noise == pytest.approx(1e-3 / norm, rel=1e-9)

@@ -5,6 +5,7 @@ never moves the others. An empty batch still takes its step. A single batch of a
 batch.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -75,7 +76,7 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchedObjective:
+class BatchedObjective(ABC):
     """A batched problem. It is immutable: forgetting rows returns a new one.
 
     `largest` bounds the curvature of every batch's objective, alpha included. The bound still holds
@@ -145,6 +146,7 @@ class BatchedObjective:
 
     def consolidate(self) -> None:
         """Do nothing: no values of forgotten rows are held."""
+        return None
 
     def drawing_privately(self) -> Self:
         """The same: it draws nothing of its own."""
@@ -182,13 +184,13 @@ class BatchedObjective:
             most_passes=int(min(max(cycles / 10, 3), 30)),  # a tenth of learning, or little
         )
 
+    @abstractmethod
     def total(self, theta: Array) -> tuple[float, Array]:
         """The sum of all batches' objectives and its gradient, in one pass."""
-        raise NotImplementedError
 
+    @abstractmethod
     def total_of_a_constant(self) -> float:
         """About the same sum for a model that does not use its features."""
-        raise NotImplementedError
 
     def batch_facts(
         self, rows: NDArray[np.intp], n_steps: int, n_unlearn_steps: int

@@ -195,7 +195,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         n = len(fitted.live)
         new = Table.of(X, y, sample_weight, key=fitted.key, first_number=n, schema=fitted.schema)
         if sample_ids is None and fitted.book.ids is not None:
-            sample_ids = new_ids(X, n, len(new))
+            sample_ids = new_ids(X, fitted.book, n, len(new))
         book = fitted.book.extended(n, len(new), sample_ids, subjects)
         live = np.concatenate([fitted.live, np.ones(len(new), dtype=bool)])
         return self._release(

@@ -96,10 +96,11 @@ def own_index(X: Any) -> Any:
     return None if counts else index
 
 
-def new_ids(X: Any, n_rows: int, n_new: int) -> Any:
-    """Ids of added rows: the index of their frame, or their row numbers."""
+def new_ids(X: Any, book: RowBook, n_rows: int, n_new: int) -> Any:
+    """Ids of added rows: the index of their frame, or their row numbers if all ids are that."""
     index = own_index(X)
-    return range(n_rows, n_rows + n_new) if index is None else index
+    numbered = all(rows == (name,) for name, rows in (book.ids or {}).items())
+    return range(n_rows, n_rows + n_new) if index is None and numbered else index
 
 
 def recognise(fitted: Refitted, digests: Any, sample_ids: Any) -> NDArray[np.intp]:
