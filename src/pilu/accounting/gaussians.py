@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pilu._checks import as_numbers, check_real, complaint
+from pilu.accounting.cumulants import Complex, cumulant, curvature, log_guard, magnitude, slope
 from pilu.exceptions import BeyondPrecision
 
 Array = NDArray[np.float64]
@@ -199,32 +200,22 @@ class GaussianPair:
         x, a2, count = x[x < 0], a2[x < 0], self.counts[x < 0]
         return float(np.sum(a2 / (2 * -x) - count / 2 * np.log1p(x))) * (1 + 1e-12)
 
-    def _cumulant(self, s: NDArray[np.complex128]) -> NDArray[np.complex128]:
-        x, half = self.excesses, self.counts / 2
-        z = np.multiply.outer(1 - s, x)
-        quadratic = (s * (s - 1) / 2)[..., None] * self.squared_shifts / (1 + z)
-        logs = np.log1p(z) + np.multiply.outer(s - 1, np.log1p(x))
-        values: NDArray[np.complex128] = quadratic.sum(axis=-1) - logs @ half
-        return values
+    def _cumulant(self, s: Complex) -> Complex:
+        return cumulant(self.excesses, self.squared_shifts, self.counts / 2, s, s - 1)
 
-    def _log_integrand(self, s: NDArray[np.complex128], epsilon: float) -> NDArray[np.complex128]:
+    def _log_integrand(self, s: Complex, epsilon: float) -> Complex:
         with np.errstate(all="ignore"):  # far out the integrand may leave the doubles
-            values: NDArray[np.complex128] = (
-                self._cumulant(s) - epsilon * (s - 1) - np.log(s) - np.log(s - 1)
-            )
+            values: Complex = self._cumulant(s) - epsilon * (s - 1) - np.log(s) - np.log(s - 1)
         return values
 
     def _slope(self, s: float, epsilon: float) -> float:
         """Derivative of the log integrand on the real axis: increasing, by convexity."""
         if s == 1.0:
             return -math.inf
-        x, half = self.excesses, self.counts / 2
         with np.errstate(all="ignore"):
-            D = 1 + (1 - s) * x
-            quadratic = self.squared_shifts * ((2 * s - 1) * D + s * (s - 1) * x) / (2 * D * D)
-            logs = half * (x / D - np.log1p(x))
-            slope = float(np.sum(quadratic + logs)) - epsilon - 1 / s - 1 / (s - 1)
-        return math.inf if math.isnan(slope) else slope  # beyond the doubles: too far
+            rise = float(slope(self.excesses, self.squared_shifts, self.counts / 2, s))
+        rise -= epsilon + 1 / s + 1 / (s - 1)
+        return math.inf if math.isnan(rise) else rise  # beyond the doubles: too far
 
     def _saddle(self, epsilon: float) -> float:
         """A point of the strip near the minimum of the integrand.
@@ -311,22 +302,17 @@ class GaussianPair:
         return side, -side, 0.0, side / 4, -side / 4
 
     def _magnitude(self, c: float) -> float:
-        # Size of what is summed in the cumulant: its rounding error is this many ulps.
-        x = np.abs(self.excesses)
-        D = 1 + (1 - c) * self.excesses
-        return float(np.sum(c * (c - 1) * self.squared_shifts / D + self.counts * (c - 1) * x))
+        return float(magnitude(self.excesses, self.squared_shifts, self.counts / 2, c))
 
     def _width(self, c: float) -> float:
         # The distance to the nearest singularity, or the Gaussian width where that is smaller.
-        x, half = self.excesses, self.counts / 2
-        D = 1 + (1 - c) * x
-        curvature = float(np.sum(self.squared_shifts * (1 + x) ** 2 / D**3 + half * (x / D) ** 2))
-        curvature += 1 / c**2 + 1 / (c - 1) ** 2
-        return 1 / math.sqrt(curvature)
+        bent = float(curvature(self.excesses, self.squared_shifts, self.counts / 2, c))
+        return 1 / math.sqrt(bent + (1 / c**2 + 1 / (c - 1) ** 2))
 
     def _log_guard(self, c: float, epsilon: float) -> float:
-        value = self._cumulant(np.array([complex(c)]))[0].real - epsilon * (c - 1)
-        return float(value) + (c - 1) * math.log1p(-1 / c) - math.log(c)
+        s = np.array([c])
+        log_m = self._cumulant(s.astype(np.complex128)).real
+        return float(log_guard(log_m, s, s - 1, np.array([epsilon]))[0])
 
 
 def delta_from_log(log_delta: float) -> float:
