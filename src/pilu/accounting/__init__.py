@@ -3,6 +3,7 @@
 from pilu.accounting.curves import GaussianCurve, PrivacyCurve, Spent
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import delta_from_mu, epsilon_from_mu, mu_from_epsilon
+from pilu.accounting.many_pairs import epsilons_of_pairs
 from pilu.accounting.quantiles import ncx2_upper_quantile
 from pilu.accounting.renyi import (
     NoisyChain,
@@ -22,6 +23,7 @@ __all__ = [
     "Spent",
     "delta_from_mu",
     "epsilon_from_mu",
+    "epsilons_of_pairs",
     "gaussian_epsilon",
     "gaussian_noise",
     "mu_from_epsilon",

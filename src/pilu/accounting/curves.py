@@ -48,7 +48,7 @@ Array = NDArray[np.float64]
 
 _UP = 1 + 1e-12
 _LARGEST_EXPONENT = 700.0  # its exponential is finite
-_FARTHEST = 1e4  # an epsilon beyond which no certificate is useful
+FARTHEST = 1e4  # an epsilon beyond which no certificate is useful
 # Rungs of a ladder of Gaussian curves, as octaves of mu: few below, where deltas are small.
 _RUNGS = np.array([-3.0, -2.0, -1.0, *(k / 4 for k in range(17))])
 _MOST_POINTS = 32  # of a table
@@ -167,7 +167,7 @@ class PrivacyCurve:
             return low
         while excess(high) > 0:
             low, high = high, 2 * high
-            if high > _FARTHEST:
+            if high > FARTHEST:
                 return math.inf
         return safe_root(excess, low, high, tolerance=1e-12 * max(high, 1e-3))
 

@@ -33,28 +33,36 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pilu._checks import as_numbers, check_real, complaint
-from pilu.accounting.cumulants import Complex, cumulant, curvature, log_guard, magnitude, slope
+from pilu.accounting.cumulants import (
+    Complex,
+    bend,
+    cumulant,
+    curvature,
+    largest_loss,
+    log_guard,
+    magnitude,
+    slope,
+)
 from pilu.exceptions import BeyondPrecision
 
 Array = NDArray[np.float64]
 
 _STEPS = (0.04, 0.02, 0.01)  # in tau, tried in this order; every second node estimates the error
-_BEND = math.tan(math.radians(25))
 _MAX_NODES = 5760
 _BATCH = 144
 _UNIT = 2.0**-52
-_MARGIN = 4.0  # times the change by the last halving of the step: measured, up to 1.5 were needed
+MARGIN = 4.0  # times the change by the last halving of the step: measured, up to 1.5 were needed
 _CONVERGED = 1e-9  # relative error at which no finer step is tried
 _CUT = 1e-15  # relative size of the terms at which the sum may end
-_HOPELESS = 1e-6  # relative error beyond which nothing is answered
+HOPELESS = 1e-6  # relative error beyond which nothing is answered
 _LEAST_SIZE = 1e-60  # of the largest excess or squared shift that is evaluated unscaled
-_LEAST_GAP = 1e-12  # of the saddle from s = 1
+LEAST_GAP = 1e-12  # of the saddle from s = 1
 _TOO_WIDE = (
     "one law is wider than the other beyond what can be resolved. More noise brings them together."
 )
-_LARGEST_EXCESS = 1e8  # the strip next to s = 1 is then still wide against an ulp
+LARGEST_EXCESS = 1e8  # the strip next to s = 1 is then still wide against an ulp
 _LEAST_LOG = -750.0  # log of less than any double
-_GROWN = 3.0  # log of the growth over the peak at which a path is given up
+GROWN = 3.0  # log of the growth over the peak at which a path is given up
 _UP = 1 + 1e-12
 
 
@@ -159,7 +167,7 @@ class GaussianPair:
         """
         if self.is_trivial:
             return -math.inf
-        if float(np.max(self.excesses)) > _LARGEST_EXCESS:
+        if float(np.max(self.excesses)) > LARGEST_EXCESS:
             raise BeyondPrecision(_TOO_WIDE)
         size = max(float(np.max(np.abs(self.excesses))), float(np.max(self.squared_shifts)))
         if size < _LEAST_SIZE:
@@ -168,37 +176,29 @@ class GaussianPair:
             factor = 2 * _LEAST_SIZE / size
             x, a2 = self.excesses * factor, self.squared_shifts * factor
             return GaussianPair(x, a2, self.counts).log_delta(epsilon, enough)
-        if epsilon >= self._largest_loss():
+        if epsilon >= largest_loss(self.excesses, self.squared_shifts, self.counts / 2):
             return -math.inf
         c = self._saddle(epsilon)
-        if c - 1 < _LEAST_GAP:
+        if c - 1 < LEAST_GAP:
             return 0.0  # so far apart that delta is 1 but for rounding
         peak = float(self._log_integrand(np.array([complex(c)]), epsilon)[0].real)
-        rounding = 64 * _UNIT * (self._magnitude(c) + epsilon * (c - 1) + 20)
-        guard = self._log_guard(c, epsilon) + rounding
+        slack = float(rounding(self._magnitude(c), epsilon * (c - 1)))
+        guard = self._log_guard(c, epsilon) + slack
         if guard < max(enough, _LEAST_LOG):
             return guard
         total, error = 0.0, math.inf
-        for bend, step in itertools.product(self._bends(epsilon), _STEPS):
-            value, inaccuracy = self._quadrature(c, epsilon, peak, step, bend)
+        for kappa, step in itertools.product(self._bends(epsilon), _STEPS):
+            value, inaccuracy = self._quadrature(c, epsilon, peak, step, kappa)
             if value > 0 and inaccuracy < error:
                 total, error = value, inaccuracy
             if error <= _CONVERGED * total:
                 break
-        if total > 0 and error <= _HOPELESS * total:
-            return min(peak + math.log(total + error) + rounding, guard, 0.0)
+        if total > 0 and error <= HOPELESS * total:
+            return min(peak + math.log(total + error) + slack, guard, 0.0)
         raise ArithmeticError(
-            f"the divergence at epsilon={epsilon!r} could not be evaluated to {_HOPELESS:g}; it is "
+            f"the divergence at epsilon={epsilon!r} could not be evaluated to {HOPELESS:g}; it is "
             f"at most {math.exp(min(guard, 0.0)):.3g}. Please report this."
         )
-
-    def _largest_loss(self) -> float:
-        # With every x < 0 the log-likelihood ratio is bounded, and beyond its maximum delta is 0.
-        x, a2 = self.excesses, self.squared_shifts
-        if (x >= 0).any() and (a2[x >= 0].any() or (x > 0).any()):
-            return math.inf
-        x, a2, count = x[x < 0], a2[x < 0], self.counts[x < 0]
-        return float(np.sum(a2 / (2 * -x) - count / 2 * np.log1p(x))) * (1 + 1e-12)
 
     def _cumulant(self, s: Complex) -> Complex:
         return cumulant(self.excesses, self.squared_shifts, self.counts / 2, s, s - 1)
@@ -213,7 +213,7 @@ class GaussianPair:
         if s == 1.0:
             return -math.inf
         with np.errstate(all="ignore"):
-            rise = float(slope(self.excesses, self.squared_shifts, self.counts / 2, s))
+            rise = float(slope(self.excesses, self.squared_shifts, self.counts / 2, s, s - 1))
         rise -= epsilon + 1 / s + 1 / (s - 1)
         return math.inf if math.isnan(rise) else rise  # beyond the doubles: too far
 
@@ -271,7 +271,7 @@ class GaussianPair:
             sinh, cosh = np.sinh(tau), np.cosh(tau)
             s = c + scale * (1j * sinh + kappa * (cosh - 1))
             logs = self._log_integrand(s, epsilon) - peak
-            if not (logs.real < _GROWN).all():
+            if not (logs.real < GROWN).all():
                 return 0.0, math.inf  # the path leads uphill, or out of the doubles
             with np.errstate(under="ignore", over="ignore"):
                 terms = np.exp(logs) * (1j * cosh + kappa * sinh)
@@ -286,33 +286,31 @@ class GaussianPair:
                 break
         cut = last / step
         relative = abs(total - 2 * coarse) / max(abs(total), 1e-300)
-        missed = _MARGIN * abs(total) * relative
+        missed = MARGIN * abs(total) * relative
         return total * unit, (missed + cut + 4 * _UNIT * size) * unit
 
     def _bends(self, epsilon: float) -> tuple[float, ...]:
         """Values of kappa, the likely best first."""
-        x, a2 = self.excesses, self.squared_shifts
-        moved = x != 0
-        rate = epsilon + float(
-            np.sum(a2[moved] / (2 * x[moved]) + self.counts[moved] / 2 * np.log1p(x[moved]))
-        )
-        # Where a shift is large against its excess its Gaussian decay ends the integral first.
-        gaussian = (a2[~moved] > 0).any() or (a2[moved] > 400 * x[moved] ** 2).any()
-        side = _BEND if gaussian else math.copysign(_BEND, rate)
+        side = float(bend(self.excesses, self.squared_shifts, self.counts / 2, epsilon))
         return side, -side, 0.0, side / 4, -side / 4
 
     def _magnitude(self, c: float) -> float:
-        return float(magnitude(self.excesses, self.squared_shifts, self.counts / 2, c))
+        return float(magnitude(self.excesses, self.squared_shifts, self.counts / 2, c, c - 1))
 
     def _width(self, c: float) -> float:
         # The distance to the nearest singularity, or the Gaussian width where that is smaller.
-        bent = float(curvature(self.excesses, self.squared_shifts, self.counts / 2, c))
+        bent = float(curvature(self.excesses, self.squared_shifts, self.counts / 2, c - 1))
         return 1 / math.sqrt(bent + (1 / c**2 + 1 / (c - 1) ** 2))
 
     def _log_guard(self, c: float, epsilon: float) -> float:
         s = np.array([c])
         log_m = self._cumulant(s.astype(np.complex128)).real
         return float(log_guard(log_m, s, s - 1, np.array([epsilon]))[0])
+
+
+def rounding(magnitude: Array | float, exponent: Array | float) -> Array | float:
+    """Bound on the rounding of log delta: of the cumulant, of eps (s-1), of all else."""
+    return 64 * _UNIT * (magnitude + exponent + 20)
 
 
 def delta_from_log(log_delta: float) -> float:

@@ -57,3 +57,52 @@ def safe_root(
             return root
         root, step = root + step, 2 * step
     return high
+
+
+def newton_to_safe_end(
+    excess: Callable[[Array, NDArray[np.intp]], tuple[Array, Array, Array]],
+    guess: Array,
+    floor: Array,
+    *,
+    most: float,
+    rtol: float = 1e-10,
+    atol: float = 1e-13,
+    max_steps: int = 60,
+) -> tuple[Array, Array]:
+    """Where each of many falling functions turns <= 0, from that side, and how far off at most.
+
+    `excess(arguments, rows)` evaluates the functions number `rows`: bounds on their values from
+    above, how steeply they fall, and how far the bounds may be off. A value that is NaN gives
+    its row up. Every argument returned was evaluated and is safe. It is at least `floor`; inf
+    stands for "not at `most`", NaN for a search without an end.
+    """
+    ends, doubts = np.full(len(guess), np.nan), np.zeros(len(guess))
+    ends[floor > most] = np.inf
+    rows = np.flatnonzero(floor <= most)
+    at = np.clip(guess[rows], floor[rows], most)
+    low, high = np.full(len(rows), -np.inf), np.full(len(rows), np.inf)
+    for _ in range(max_steps):
+        with np.errstate(all="ignore"):
+            value, fall, doubt = excess(at, rows)
+            safe, unsafe = value <= 0, value > 0
+            low, high = np.where(unsafe, at, low), np.where(safe, at, high)
+            room = rtol * at + atol
+            least = safe & (at <= floor[rows])
+            near = safe & ((-value <= fall * room) | (high - low <= room))
+            off = np.minimum(-value / fall, high - low) + doubt / fall
+            aim = at + value / fall + room / 2  # Newton's step, ending a little beyond the root
+        beyond = unsafe & (at >= most)
+        ends[rows[least | near]] = at[least | near]
+        doubts[rows[near & ~least]] = off[near & ~least]
+        ends[rows[beyond]] = np.inf
+
+        go = (safe | unsafe) & ~(least | near | beyond)
+        if not go.any():
+            break
+        rows, low, high, at, aim = (a[go] for a in (rows, low, high, at, aim))
+        least_of_all = np.isinf(low) & ~(aim > floor[rows])
+        middle = np.where(np.isinf(high), 2 * at + 1, (np.maximum(low, floor[rows]) + high) / 2)
+        inside = (aim > low) & (aim < high)
+        at = np.where(least_of_all, floor[rows], np.where(inside, aim, middle))
+        at = np.clip(at, floor[rows], most)
+    return ends, doubts
