@@ -56,7 +56,7 @@ def test_one_coordinate_at_hostile_places(delta, wider):
 
 
 def test_one_coordinate_at_random(rng):
-    n = 300
+    n = 150
     x = -np.where(rng.random(n) < 0.8, 10.0 ** rng.uniform(-14, 0, n), rng.uniform(0, 1, n))
     a2 = 10.0 ** rng.uniform(-16, 3.4, n)
     for delta in (1e-12, 1e-5, 0.2):
@@ -78,15 +78,14 @@ def test_where_delta_at_zero_is_hardly_above_delta(h, a):
         assert_least(epsilon, delta, lambda e: one_coordinate_delta(-h, a * a, e))
 
 
-@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.3])
+@pytest.mark.parametrize("delta", [1e-12, 0.3])
 @pytest.mark.parametrize("count", [2, 50])
 def test_several_coordinates_with_one_excess_against_noncentral_chi_square(count, delta):
-    pairs = list(itertools.product([1e-5, 1e-2, 0.3, 0.999], [0.0, 1e-6, 0.04, 1.0, 60.0]))
+    pairs = [(1e-5, 0.0), (1e-2, 0.04), (0.3, 1.0), (0.9, 1e-6), (0.999, 0.0)]
     x, a2 = (np.array(v)[:, None] for v in zip(*pairs, strict=True))
     epsilons = epsilons_of_pairs(-x, a2, count, delta)
     for epsilon, (h, shift) in zip(epsilons, pairs, strict=True):
-        if shift / h**2 < 2e3:  # the oracle's series is too long beyond
-            assert_least(epsilon, delta, larger_of_both(chi_square, [-h], [shift], [count]))
+        assert_least(epsilon, delta, larger_of_both(chi_square, [-h], [shift], [count]))
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.2])

@@ -1,8 +1,8 @@
-"""Bisection returns a tested, safe end in either direction."""
+"""The searches return a tested, safe end."""
 
 import numpy as np
 
-from pilu.accounting.search import bisect_to_safe_end
+from pilu.accounting.search import bisect_to_safe_end, newton_to_safe_end
 
 
 def test_safe_end_from_above_and_below():
@@ -24,3 +24,44 @@ def test_only_tested_values_are_returned():
 
     end = bisect_to_safe_end(is_safe, np.array([0.0]), np.array([1.0]))
     assert any(t == end for t in seen)
+
+
+def falling(roots, seen=None):
+    """log(root / t), whose value at the root is rounded either way."""
+
+    def excess(t, rows):
+        if seen is not None:
+            seen.update(zip(rows.tolist(), t.tolist(), strict=True))
+        return np.log(roots[rows] / t), 1 / t, np.full(len(t), 1e-15)
+
+    return excess
+
+
+def test_newton_ends_a_little_beyond_the_root_at_a_tested_value():
+    roots = np.array([1e-6, 0.5, 3.0, 900.0, 3.0])
+    guess = np.array([1e-5, 0.4, 3.0, 1.0, 9000.0])
+    seen = {}
+    ends, doubts = newton_to_safe_end(falling(roots, seen), guess, np.zeros(5), most=1e4)
+    assert (ends >= roots).all()
+    assert (ends - roots <= 1.1e-10 * roots + 1.1e-13).all()
+    assert (ends - roots <= doubts * (1 + 1e-3) + 1e-15).all()
+    assert [seen[i] for i in range(5)] == ends.tolist()
+
+
+def test_newton_stays_between_its_floor_and_the_most():
+    roots, floor = np.array([0.5, 5.0, 200.0, 0.5]), np.array([1.0, 1.0, 1.0, 300.0])
+    ends, _ = newton_to_safe_end(falling(roots), np.full(4, 3.0), floor, most=100.0)
+    assert ends[0] == 1.0
+    assert 5.0 <= ends[1] <= 5.0 * (1 + 2e-10)
+    assert ends[2] == ends[3] == np.inf
+
+
+def test_newton_gives_up_where_there_is_no_value_and_survives_wrong_slopes():
+    def excess(t, rows):
+        value = np.where(rows == 0, np.nan, np.where(t >= 2.0, -np.inf, 1.0))
+        return value, np.where(rows == 1, -1.0, 0.0), np.zeros(len(t))
+
+    ends, _ = newton_to_safe_end(excess, np.full(3, 1.0), np.zeros(3), most=1e4)
+    assert np.isnan(ends[0])
+    assert (ends[1:] >= 2.0).all()
+    np.testing.assert_allclose(ends[1:], 2.0, rtol=1e-9)
