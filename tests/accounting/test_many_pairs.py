@@ -67,6 +67,18 @@ def test_one_coordinate_at_random(rng):
             )
 
 
+@pytest.mark.parametrize("delta", DELTAS)
+def test_the_contour_integral_at_hostile_places(delta, monkeypatch):
+    # One coordinate again, because its truth is known, but by the method for several.
+    def nothing(x, a2, target):
+        return np.full(len(x), np.nan), np.zeros(len(x), dtype=bool)
+
+    monkeypatch.setattr(many_pairs, "_of_single", nothing)
+    for h, a in itertools.product([1e-10, 1e-3, 0.1, 0.5, 0.9], SHIFTS):
+        epsilon = epsilons_of_pairs([[-h]], [[a * a]], 1, delta)[0]
+        assert_least(epsilon, delta, lambda e, h=h, a=a: one_coordinate_delta(-h, a * a, e))
+
+
 @pytest.mark.parametrize("h", [1e-6, 1e-2, 0.3, 0.6])
 @pytest.mark.parametrize("a", [0.0, 0.03, 0.5, 1.0])
 def test_where_delta_at_zero_is_hardly_above_delta(h, a):

@@ -67,8 +67,8 @@ class Pairs:
         variances = 1 + self.x
         return Pairs(-self.x / variances, self.a2 / variances, self.half)
 
-    def saddles(self, floor: Array, target: float) -> tuple[Array, Array]:
-        """c - 1, and epsilon, near the least epsilon >= floor with log delta <= target.
+    def saddles(self, floor: Array, target: float, most: float) -> tuple[Array, Array]:
+        """c - 1, and epsilon, near the least epsilon in [floor, most] with log delta <= target.
 
         c - 1 is NaN where the strip, or the saddle in it, is too close to 1 for an integral.
         """
@@ -81,11 +81,11 @@ class Pairs:
                 epsilon, log_delta = self._at_saddle(1 / (1 / end + np.exp(-middle)))
                 # Where rounding blurs log delta it is far below every target.
                 blurred = ~(epsilon * np.exp(middle) < _BLURRED)
-                far = ~(epsilon < floor) & (blurred | (log_delta <= target))
+                far = ~(epsilon < floor) & (blurred | (log_delta <= target) | (epsilon > most))
                 low, high = np.where(far, low, middle), np.where(far, middle, high)
             gap = 1 / (1 / end + np.exp(-(low + high) / 2))
             epsilon, log_delta = self._at_saddle(gap)
-            guess = np.maximum(epsilon + (log_delta - target) / gap, floor)
+            guess = np.clip(epsilon + (log_delta - target) / gap, floor, most)
             fine = (gap > 2 * LEAST_GAP) & (self.x.max(axis=1) <= LARGEST_EXCESS)
             return np.where(fine, gap, np.nan), np.nan_to_num(guess, nan=1.0)
 

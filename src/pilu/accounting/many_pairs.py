@@ -114,7 +114,7 @@ def _of_single(x: Array, a2: Array, target: float) -> tuple[Array, NDArray[np.bo
     laws = OneDirection.of(x, a2)
     narrow = Pairs(-laws.h[:, None], laws.a2[:, None], np.full((len(x), 1), 0.5))
     epsilons, sharp = np.zeros(len(x)), np.ones(len(x), dtype=np.bool_)
-    _, guess = narrow.reversed().saddles(epsilons, target)
+    _, guess = narrow.reversed().saddles(epsilons, target, FARTHEST)
     for narrow_first in (False, True):
 
         def excess(epsilon: Array, rows: Index) -> tuple[Array, Array, Array]:
@@ -143,7 +143,7 @@ def _of_several(pairs: Pairs, target: float) -> Array:
 
 def _of_direction(pairs: Pairs, floor: Array, target: float) -> Array:
     """Least epsilons >= floor for one direction; NaN where the integral does not converge."""
-    gap, guess = pairs.saddles(floor, target)
+    gap, guess = pairs.saddles(floor, target, FARTHEST)
     epsilons = np.where(pairs.log_guards(gap, floor) <= target, floor, np.nan)
     left = np.flatnonzero(np.isnan(epsilons))
     for step, n_nodes, side in _PATHS:
