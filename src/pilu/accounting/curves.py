@@ -32,6 +32,7 @@ kinks where t or eps - t is one of the points: the best t is among these.
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -109,6 +110,14 @@ class PrivacyCurve:
 
         A cheaper upper bound is returned if it is below `enough`.
         """
+        return self._log_delta(epsilon, enough, self._directions)
+
+    @property
+    def _directions(self) -> tuple[bool, ...]:
+        """Whether P and Q are exchanged: in the first direction, and in the second."""
+        return (True, False) if self.both else (False,)
+
+    def _log_delta(self, epsilon: float, enough: float, directions: tuple[bool, ...]) -> float:
         if self.pair.is_trivial and self.log_tail == -math.inf:
             return -math.inf
         if epsilon < self.epsilon_error:
@@ -119,9 +128,8 @@ class PrivacyCurve:
             return min(math.log(delta) + 1e-15, 0.0)
         at = epsilon - self.epsilon_error
         enough -= self.epsilon_error + 1.0  # room for the tail and for e0
-        value = self.pair.log_delta(at, enough)
-        if self.both:
-            value = max(value, self.pair.reversed().log_delta(at, enough))
+        pairs = [self.pair.reversed() if exchanged else self.pair for exchanged in directions]
+        value = max(pair.log_delta(at, enough) for pair in pairs)
         tail = self.log_tail + (epsilon if self.both else 0.0)  # the worse direction's share
         top = max(value + self.epsilon_error, tail)
         if top == -math.inf:
@@ -148,18 +156,26 @@ class PrivacyCurve:
         """The curve of P against Q alone, the direction of Definition 1."""
         return replace(self, both=False)
 
-    def epsilon(self, delta: float) -> float:
-        """Least epsilon, rounded up, with delta(epsilon) <= delta."""
+    def epsilon(self, delta: float, near: float = 0.0) -> float:
+        """Least epsilon, rounded up, with delta(epsilon) <= delta; the search starts at `near`."""
         if not 0.0 < delta < 1.0:
             raise complaint("delta", "in (0, 1)", delta)
         target = math.log(delta) - 1e-14
 
-        def excess(epsilon: float) -> float:
+        def excess(epsilon: float, directions: tuple[bool, ...] = self._directions) -> float:
             try:
-                return self.log_delta(epsilon, target) - target
+                return self._log_delta(epsilon, target, directions) - target
             except ArithmeticError:  # then delta may be 1
                 return -target
 
+        low, high = near / 1.1, near * 1.1
+        for direction in self._directions if low > self.epsilon_error else ():
+            # One direction mostly decides, so that the other need only be checked in the end.
+            alone = partial(excess, directions=(direction,))
+            if alone(low) > 0 >= alone(high):
+                root = safe_root(alone, low, high, tolerance=1e-12 * max(high, 1e-3))
+                if excess(root) <= 0:
+                    return root
         if excess(0.0) <= 0:
             return 0.0
         low, high = self.epsilon_error, self.epsilon_error + 1.0

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from pilu.accounting.gaussians import GaussianPair
@@ -164,6 +165,23 @@ class NoiseSearch:
 def mu_of(epsilon: float, delta: float) -> float:
     """mu of the Gaussian mechanism with this (epsilon, delta)."""
     return float(mu_from_epsilon(epsilon, delta))
+
+
+def likely_epsilon(mu: float, delta: float) -> float:
+    """epsilon of the Gaussian mechanism at delta, without any claim to safety: to search from."""
+    if not 0.0 < mu < math.inf:
+        return 0.0
+
+    def excess(epsilon: float) -> float:
+        # delta = Phi(-x) - e^eps Phi(-x - mu), x = eps/mu - mu/2
+        x = epsilon / mu - mu / 2
+        top, rest = float(log_ndtr(-x)), epsilon + float(log_ndtr(-x - mu))
+        return top + math.log(-math.expm1(rest - top) + 1e-300) - math.log(delta)
+
+    if excess(0.0) <= 0:
+        return 0.0
+    high = mu * (math.sqrt(-2 * math.log(delta)) + mu / 2)  # Phi(-x) <= e^(-x^2 / 2)
+    return float(brentq(excess, 0.0, high, rtol=1e-6))
 
 
 @lru_cache(maxsize=64)

@@ -161,6 +161,8 @@ def representable_contraction(n_steps: int, contraction: float) -> float:
 
     A chain that contracts by c contracts by any larger factor too, so this is always valid.
     """
+    if n_steps == 0:
+        return contraction
     return max(contraction, math.exp(math.log(_TINY_WEIGHT) / n_steps))
 
 

@@ -23,7 +23,7 @@ from pilu.baselines.uniform import UniformLangevin
 from pilu.chains.predictions import Predictions
 from pilu.data.targets import ClassTargets
 from pilu.estimators.base import LangevinEstimator
-from pilu.estimators.quote import is_many
+from pilu.estimators.requests import separate
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.utility import Validation
 from pilu.exceptions import PiluError, WrongInput
@@ -226,7 +226,7 @@ def _resolve_one(method: str | Method) -> Method:
 
 
 def _listed(requests: Any, task: Task) -> list[Rows]:
-    listed = list(requests) if is_many(requests) else [requests]
+    listed = separate(requests)
     if not listed:
         raise complaint("requests", "at least one row number or group", requests)
     return [task.rows(request) for request in listed]

@@ -61,7 +61,8 @@ class CoarseTheorem(Theorem):
 
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
         """The least noise on the grid that certifies the target for one request."""
-        bound, mu = self._bound(law, request, target), self._target_mu(target)
+        bound = self._bound(law, request, self._slack(target), target.n_unlearn_steps)
+        mu = self._target_mu(target)
         noise = _coarse(self._least_noise(law, bound, target), target)
         answer = self._calibration(law, bound, noise, target)
         if answer.mu is None or answer.mu > mu:

@@ -7,7 +7,7 @@ error, a shift nu and a covariance tau in units of the retained run's noise, is 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ from pilu._checks import check_choice
 from pilu._processes import blas_threads, map_in_order, pack
 from pilu.accounting.curves import CoarseCurve, Curve, PrivacyCurve
 from pilu.accounting.gaussians import GaussianPair, closeness
-from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, mu_of
+from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, likely_epsilon, mu_of
 from pilu.certify.accountant import TOLERANCE, Calibration, Progress, Target, require
 from pilu.certify.certificate import Certificate
 from pilu.chains.comparison import Comparison, Enclosure
@@ -28,12 +28,14 @@ from pilu.chains.problem import Law
 from pilu.data.rows import Request
 
 Array = NDArray[np.float64]
+Groups = Iterable[tuple[Request, NDArray[np.intp]]]  # blocks, each with the sizes of its groups
 
 _LOOSE = 2e-9  # relative excess noise that is worth a second search
 _FAR_BELOW = 1e-3  # in log delta: a search that ends further below delta is repeated
 _LARGEST_NOISE = math.exp(LARGEST_LOG_NOISE)
 _EVIDENCE_DIRECTIONS = 16
 _PIECE = 32  # rows sent to a process at a time
+_REACHES = (10.0, 100.0, 1e3, 1e4)  # epsilons
 _LOG_REST = 40.0  # e^-40 of delta is set aside for the event not covered by the epsilon error
 
 
@@ -83,17 +85,35 @@ class Exact:
     def calibrate_groups(
         self,
         law: Law,
-        blocks: Iterable[tuple[Request, NDArray[np.intp]]],
+        blocks: Groups,
         target: Target,
         progress: Progress,
     ) -> tuple[Array, Array]:
-        """Noise and certified epsilon of groups of rows, each a request.
+        """Noise and certified epsilon of groups of rows, each a request."""
+        answer = partial(self._calibrate, target=target)
+        return self._answer_groups(law, blocks, answer, progress)
+
+    def spend_groups(
+        self, law: Law, blocks: Groups, noise: float, target: Target, progress: Progress
+    ) -> Array:
+        """Epsilon of groups of rows, each a request, that a given noise certifies."""
+        answer = partial(self._spend, noise=noise, target=target)
+        return self._answer_groups(law, blocks, answer, progress)[1]
+
+    def _answer_groups(
+        self,
+        law: Law,
+        blocks: Groups,
+        answer: Callable[[Comparison], Calibration],
+        progress: Progress,
+    ) -> tuple[Array, Array]:
+        """Noise and epsilon of the answers to groups of rows.
 
         A block comes with the sizes of its consecutive groups. If the law is portable, small pieces
         are sent to as many processes as `joblib.parallel_config` allows.
         """
         portable = law.portable()
-        calibrate = partial(self._calibrate_piece, portable or law, target)
+        work = partial(_answer_piece, portable or law, answer)
 
         def pieces() -> Iterator[tuple[Any, ...]]:
             for block, sizes in blocks:
@@ -103,43 +123,36 @@ class Exact:
                     yield block.part(rows), sizes[groups]
 
         answers, n_jobs = [], effective_n_jobs(None) if portable is not None else 1
-        for piece in map_in_order(calibrate, pieces(), n_jobs):
+        for piece in map_in_order(work, pieces(), n_jobs):
             answers.append(piece)
             progress(len(piece))
         noise, epsilon = np.concatenate(answers).T
         return noise, epsilon
 
-    def _calibrate_piece(
-        self, law: Law, target: Target, block: Request, sizes: NDArray[np.intp]
-    ) -> Array:
-        answers, spaces, ends = [], [0, 0], np.cumsum(sizes)
-        with blas_threads(law.blas_threads):
-            for end, size in zip(ends.tolist(), sizes.tolist(), strict=True):
-                group = slice(end - size, end)
-                request = block.part(group)
-                # The next row likely needs a space as large as the last two rows did.
-                comparison = law.comparison(request, min(spaces[-2:]) if size == 1 else 0)
-                answer = self._calibrate(comparison, target)
-                spaces.append(comparison.size if size == 1 else 0)
-                answers.append((answer.noise, answer.epsilon))
-        return np.array(answers)
-
     def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies."""
         with blas_threads(law.blas_threads):
-            comparison = law.comparison(request)
-            enclosure = comparison.enclosure(noise, target.n_unlearn_steps)
-            # The part of delta set aside for the error depends on the epsilon, not known yet.
-            for reach in (target.epsilon, 10.0, 100.0, 1e3, 1e4):
-                curve = self._curve(enclosure, comparison.n_outputs, target, reach)
-                epsilon = curve.epsilon(target.delta)
-                if epsilon <= reach:
-                    break
-            if epsilon < reach:
-                tighter = self._curve(enclosure, comparison.n_outputs, target, epsilon)
-                if (less := tighter.epsilon(target.delta)) < epsilon:
-                    curve, epsilon = tighter, less
-            return self._calibration(comparison, enclosure, curve, noise, epsilon, target)
+            return self._spend(law.comparison(request), noise, target)
+
+    def _spend(self, comparison: Comparison, noise: float, target: Target) -> Calibration:
+        enclosure, outputs = (
+            comparison.enclosure(noise, target.n_unlearn_steps),
+            comparison.n_outputs,
+        )
+        size = float(np.sum(enclosure.squared_shifts + outputs / 2 * enclosure.excesses**2))
+        near = likely_epsilon(math.sqrt(size), target.delta)
+        # The part of delta set aside for the error depends on the epsilon, not known yet.
+        first = target.epsilon if near <= 1.05 * target.epsilon else 1.1 * near
+        for reach in (first, *(r for r in _REACHES if r > first)):
+            curve = self._curve(enclosure, outputs, target, reach)
+            epsilon = curve.epsilon(target.delta, near)
+            if epsilon <= reach:
+                break
+        if epsilon < min(reach - 1, reach / 1.5):
+            tighter = self._curve(enclosure, outputs, target, epsilon)
+            if (less := tighter.epsilon(target.delta, epsilon)) < epsilon:
+                curve, epsilon = tighter, less
+        return self._calibration(comparison, enclosure, curve, noise, epsilon, target)
 
     def _calibrate(self, comparison: Comparison, target: Target) -> Calibration:
         epsilon, delta, K, floor = target
@@ -269,6 +282,24 @@ class Exact:
             close = c.epsilon <= recomputed * (1 + 1e-5) + 1e-9
         close = close and recomputed <= c.epsilon * (1 + TOLERANCE) + 1e-12
         return (c.epsilon if close else recomputed), forward
+
+
+def _answer_piece(
+    law: Law,
+    answer: Callable[[Comparison], Calibration],
+    block: Request,
+    sizes: NDArray[np.intp],
+) -> Array:
+    answers, spaces, ends = [], [0, 0], np.cumsum(sizes)
+    with blas_threads(law.blas_threads):
+        for end, size in zip(ends.tolist(), sizes.tolist(), strict=True):
+            request = block.part(slice(end - size, end))
+            # The next row likely needs a space as large as the last two rows did.
+            comparison = law.comparison(request, min(spaces[-2:]) if size == 1 else 0)
+            answered = answer(comparison)
+            spaces.append(comparison.size if size == 1 else 0)
+            answers.append((answered.noise, answered.epsilon))
+    return np.array(answers)
 
 
 def curve_of(evidence: Mapping[str, Any], *, both: bool = False) -> PrivacyCurve:

@@ -63,17 +63,24 @@ def set_terms(
     K = check_steps("n_unlearn_steps", n_unlearn_steps)
     if value < _LEAST_EPSILON:
         raise complaint("epsilon", f"at least {_LEAST_EPSILON:g}", epsilon)
-    if delta is None:
-        delta = 1.0 / len(chain.problem.source.live)
-    elif check_probability("delta", delta) < _LEAST_DELTA:
-        raise complaint("delta", f"at least {_LEAST_DELTA:g}", delta)
+    delta = read_delta(chain, delta)
     law = chain.law(corrected=True)
     if isinstance(accountant, str) and accountant == "auto":
         accountant = "exact" if law.is_gaussian else "theorem"
     chosen = resolve_accountant(accountant)
     if not getattr(chosen, "takes_corrections", False):
         law = chain.law()
-    return Terms(chosen, law, set_target(law, value, float(delta), K))
+    return Terms(chosen, law, set_target(law, value, delta, K))
+
+
+def read_delta(chain: Chain, delta: float | None) -> float:
+    """Delta, checked; by default 1/n for n rows at fit."""
+    if delta is None:
+        return 1.0 / len(chain.problem.source.live)
+    value = check_probability("delta", delta)
+    if value < _LEAST_DELTA:
+        raise complaint("delta", f"at least {_LEAST_DELTA:g}", delta)
+    return value
 
 
 def set_target(law: Law, epsilon: float, delta: float, n_unlearn_steps: int) -> Target:

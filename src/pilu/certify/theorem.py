@@ -80,7 +80,8 @@ class Theorem:
 
     def calibrate(self, law: Law, request: Request, target: Target) -> Calibration:
         """The least noise that certifies the target for one request   [PILU, Thm 1(ii)]."""
-        bound, mu = self._bound(law, request, target), self._target_mu(target)
+        bound = self._bound(law, request, self._slack(target), target.n_unlearn_steps)
+        mu = self._target_mu(target)
         noise = target.raised(self._least_noise(law, bound, target))
         answer = self._calibration(law, bound, noise, target)
         if answer.mu is None or answer.mu > mu:
@@ -152,7 +153,7 @@ class Theorem:
         noise, reached = np.empty(n), np.empty(n)
         for start in range(0, n, alike):
             part = slice(start, start + alike)
-            c = self._contraction(law, chain, rows.part(part), target)
+            c = self._contraction(law, chain, rows.part(part), target.n_unlearn_steps)
             unit = _variance_of_unit_noise(law, target, c)
             extra, reached[part] = extra_noise_for_each(
                 *_steps(law, sensitivities[part], c), c, mu / _ROOM, least=floor**2 * unit
@@ -165,15 +166,23 @@ class Theorem:
 
     def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies: the theorem reversed."""
-        return self._calibration(law, self._bound(law, request, target), noise, target)
+        bound = self._bound(law, request, self._slack(target), target.n_unlearn_steps)
+        return self._calibration(law, bound, noise, target)
 
-    def _bound(self, law: Law, request: Request, target: Target) -> "_Bound":
+    def mu_now(self, law: Law, request: Request, slack: float) -> float:
+        """mu of the chain as it is, without later steps, outside an event of probability `slack`.
+
+        It is infinite where some gradient meets no noise.
+        """
+        return self._bound(law, request, slack, 0).blocks.mu()
+
+    def _bound(self, law: Law, request: Request, slack: float, n_steps: int) -> "_Bound":
         chain = self._sensitivities(law)
         if self.group == "joint" and len(request.X) > 1:
-            s = chain.of_group_jointly(request, self._slack(target))
+            s = chain.of_group_jointly(request, slack)
         else:
-            s = chain.of_group_sum(request, self._slack(target))
-        c = self._contraction(law, chain, request, target)
+            s = chain.of_group_sum(request, slack)
+        c = self._contraction(law, chain, request, n_steps)
         return _Bound(blocks_from_sensitivities(*_steps(law, s, c), c), c)
 
     def _calibration(self, law: Law, bound: "_Bound", noise: float, target: Target) -> Calibration:
@@ -225,16 +234,14 @@ class Theorem:
             raise complaint("delta", f"at least {_LEAST_SLACK:g} over delta_split", target.delta)
         return slack
 
-    def _contraction(
-        self, law: Law, chain: Sensitivities, request: Request, target: Target
-    ) -> float:
+    def _contraction(self, law: Law, chain: Sensitivities, request: Request, n_steps: int) -> float:
         if self.strong_convexity == "alpha" and law.alpha == 0.0:
             raise WrongInput(
                 "alpha must be > 0 for Theorem(strong_convexity='alpha'), got alpha=0.0. Use "
                 "Theorem(strong_convexity='retained'), or fit with a positive alpha."
             )
         c = chain.contraction(request, self.strong_convexity)
-        return representable_contraction(target.n_unlearn_steps, c)
+        return representable_contraction(n_steps, c)
 
     @staticmethod
     def check(certificate: Certificate) -> None:

@@ -11,7 +11,8 @@ R = sigma^2 spread_K(A') / (1 - eta A')^{2K} to both, so the whitened difference
 
     x = eig(F C F),  shift = F Delta,  F = (h(A') + R)^{-1/2},
 
-which stays well conditioned however small sigma or (1 - eta a)^K become. C is of low rank up to
+which stays well conditioned however small sigma or (1 - eta a)^K become. With K = 0, the
+parameters as they are, R = 0. C is of low rank up to
 rounding: with [C, Delta] in the span of few columns U and F U = W L, all of it happens in W.
 
 Less noise is never safer, so R is taken as small as the errors of `chains.schedule` allow: with s
@@ -135,6 +136,8 @@ class ChainDifference:
     @cached_property
     def _later_variances(self) -> Array:
         """With noise 1."""
+        if self.n_steps == 0:
+            return np.zeros_like(self.variances)
         left = self.kept**2 / self.added
         relative, absolute = self.rounding.of_later_steps(self.n_steps)
         # Any w is valid. This one is best where only what is left of C and Delta matters.
@@ -288,7 +291,7 @@ class Comparison:
         seen = self._view.before(n_steps)
         _check_rounding(seen, noise)
         x, a2 = seen.whitened(noise).principal()
-        _check_not_degenerate(x, a2, noise)
+        _check_not_degenerate(seen, x, a2, noise)
         return x, a2
 
     def moments(self, noise: float, n_steps: int) -> tuple[float, float, float, float]:
@@ -318,15 +321,16 @@ class Comparison:
     def _with_rounding(self, e: Enclosure, seen: ChainDifference, noise: float) -> Enclosure:
         tau = seen.rounding.covariance_error(noise, seen.n_steps)
         if not tau <= _LARGEST_TAU:
-            raise BeyondPrecision(
-                f"with noise={noise!r} rounding in {self._schedule.n_steps} steps hides the "
-                "difference of the two laws. Use more noise."
+            raise _beyond_precision(
+                seen,
+                noise,
+                f"rounding in {self._schedule.n_steps} steps hides the difference of the two laws.",
             )
         # Both covariances are those of the computed steps up to factors (1 - tau)^2, (1 + tau)^2:
         # the retained run's is made smaller, the difference of the two is off by tau's share.
         wider = (1 - tau) ** -2
         excesses, squared_shifts = wider * e.excesses, wider * e.squared_shifts
-        _check_not_degenerate(excesses, squared_shifts, noise)
+        _check_not_degenerate(seen, excesses, squared_shifts, noise)
         shift_rounding, unit = seen.rounding_errors(noise)
         ratio = 2 + max(float(np.max(excesses)), 0.0)
         size = math.sqrt(float(np.sum(squared_shifts)))
@@ -343,15 +347,20 @@ class Comparison:
 
 def _check_rounding(seen: ChainDifference, noise: float) -> None:
     if seen.rounding_errors(noise)[1] > ROUNDING_LIMIT:
-        raise BeyondPrecision(
-            f"with noise={noise!r} the two laws are too narrow to be distinguished from rounding. "
-            "Use more noise."
+        raise _beyond_precision(
+            seen, noise, "the two laws are too narrow to be distinguished from rounding."
         )
 
 
-def _check_not_degenerate(excesses: Array, squared_shifts: Array, noise: float) -> None:
+def _check_not_degenerate(
+    seen: ChainDifference, excesses: Array, squared_shifts: Array, noise: float
+) -> None:
     finite = np.isfinite(excesses).all() and np.isfinite(squared_shifts).all()
     if not (finite and float(np.min(excesses)) > -1.0):
-        raise BeyondPrecision(
-            f"with noise={noise!r} one of the two laws is degenerate. Use more noise."
-        )
+        raise _beyond_precision(seen, noise, "one of the two laws is degenerate.")
+
+
+def _beyond_precision(seen: ChainDifference, noise: float, reason: str) -> BeyondPrecision:
+    if seen.n_steps == 0:
+        return BeyondPrecision(f"{reason} Learn with more noise, or redraw.")
+    return BeyondPrecision(f"with noise={noise!r} {reason} Use more noise.")

@@ -17,6 +17,7 @@ from pilu.chains.problem import Problem
 from pilu.data.partitions import PartitionedRows
 from pilu.data.rows import Request, RowSource
 from pilu.data.targets import ClassTargets, NumericTargets
+from pilu.estimators.exposure import Exposure
 from pilu.estimators.fitted import (
     Fitted,
     FittedAttributes,
@@ -27,6 +28,7 @@ from pilu.estimators.fitted import (
     warn_of_total,
     warn_unless_converged,
 )
+from pilu.estimators.langevin_exposure import expose_parameters
 from pilu.estimators.learning import (
     Parameters,
     check_rows,
@@ -224,6 +226,38 @@ class LangevinEstimator(Parameters, FittedAttributes, BaseEstimator, ABC):  # ty
             frame: Quote = lazy_quote(fitted.source.rows, fitted.source, whole, held_out)
             return frame  # a dask dataframe with the columns of a quote
         return quote_all(fitted, terms, n_jobs, held_out)
+
+    def exposure(
+        self,
+        requests: Iterable[int | Sequence[int]] | int | None = None,
+        *,
+        subject: Any = None,
+        subjects: Any = None,
+        delta: float | None = None,
+    ) -> Exposure:
+        """What the parameters as they are now tell about rows that are still in the model.
+
+        The law of the chain, learning and all requests answered since, is compared in both
+        directions with the law of the same chain without the rows (docs/exposure.md). It is exact
+        for ridge and a bound for other losses. Rows forgotten earlier are treated as in `quote`:
+        as if the chain had never seen them.
+
+        Parameters
+        ----------
+        requests, subject, subjects : optional
+            As in `quote`. By default every person, if the model was fitted with `subjects`, else
+            every remaining row.
+        delta : float in (0, 1), optional
+            Default: 1/n for n rows at fit.
+
+        Returns
+        -------
+        exposure : Exposure
+            An epsilon is infinite where none below 1e4 (about 600 for losses other than ridge) is
+            proved. The numbers depend on the rows: they are not for publication.
+        """
+        check_is_fitted(self)
+        return expose_parameters(self.fitted_, requests, subject, subjects, delta)
 
     def certified_epsilon(
         self,

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from joblib import parallel_config
@@ -15,13 +15,13 @@ from pilu._progress import progress_bar
 from pilu.certify.issue import Terms
 from pilu.data.rows import Request
 from pilu.estimators.fitted import Fitted
-from pilu.estimators.requests import live_rows
+from pilu.estimators.requests import live_rows, separate
 from pilu.estimators.utility import Utility, Validation, predict_utility
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-_WORTH_PROCESSES = 256  # rows: for fewer, starting processes costs more than it saves
+WORTH_PROCESSES = 256  # rows: for fewer, starting processes costs more than it saves
 _WIDTH = 16  # numbers per row and step, which limits the size of blocks of rows
 
 
@@ -101,8 +101,7 @@ def quote_requests(
     validation: Validation | None,
 ) -> Quote:
     """Quote some requests, each a row number or a group of row numbers."""
-    live = fitted.source.live
-    groups = [live_rows(live, r) for r in (requests if is_many(requests) else [requests])]
+    groups = [live_rows(fitted.source.live, r) for r in separate(requests)]
     noise, epsilon, seconds = _calibrate_separately(fitted, terms, groups)
     return _quote(fitted, terms, groups, noise, epsilon, validation, seconds)
 
@@ -115,7 +114,7 @@ def quote_all(fitted: Fitted, terms: Terms, n_jobs: int, validation: Validation 
     accountant.prepare(whole, rows)
     blocks = source.numbered_blocks(width=_WIDTH * max(whole.schedule.n_steps, 1))
     with (
-        parallel_config(n_jobs=n_jobs if len(rows) >= _WORTH_PROCESSES else 1),
+        parallel_config(n_jobs=n_jobs if len(rows) >= WORTH_PROCESSES else 1),
         progress_bar(len(rows), what="quoting", unit="row") as bar,
     ):
         each = (Request(x, y, numbers) for numbers, x, y in blocks)
@@ -124,13 +123,6 @@ def quote_all(fitted: Fitted, terms: Terms, n_jobs: int, validation: Validation 
     if validation is not None:  # one request is timed separately, because many share their work
         seconds += _calibrate_separately(fitted, terms, groups[:1])[2]
     return _quote(fitted, terms, groups, noise, epsilon, validation, seconds)
-
-
-def is_many(requests: Any) -> TypeGuard[Iterable[Any]]:
-    """Whether these are several requests rather than one row number."""
-    if isinstance(requests, np.ndarray):
-        return requests.ndim > 0
-    return isinstance(requests, Iterable) and not isinstance(requests, str)
 
 
 def read_n_jobs(n_jobs: Any) -> int:

@@ -79,6 +79,30 @@ class RowBook:
         people = [subject] if subjects is None else _people(subjects)
         return [self.find(live, subject=name).tolist() for name in people]
 
+    def find_named(
+        self, live: Live, requests: Any = None, *, subject: Any = None, subjects: Any = None
+    ) -> tuple[tuple[Hashable, ...], list[Rows]]:
+        """Names and positions of several requests; by default of every subject, or of every row.
+
+        The name is that of the subject, or the row's id, or its number. A group has those of all
+        its rows.
+        """
+        if subject is not None or subjects is not None:
+            check_only_one(requests=requests, subject=subject, subjects=subjects)
+        elif requests is None and self.subjects is not None:
+            subjects = list(self.subjects)
+        if subject is not None or subjects is not None:
+            people = [subject] if subjects is None else _people(subjects)
+            names = tuple(_plain(name) for name in people)
+            return names, [self.find(live, subject=name) for name in people]
+        if requests is None:
+            groups = [np.array([row]) for row in np.flatnonzero(live)]
+        else:
+            groups = [live_rows(live, request) for request in separate(requests)]
+        name_of = {rows[0]: name for name, rows in (self.ids or {}).items()}
+        named = (tuple(name_of.get(row, row) for row in rows.tolist()) for rows in groups)
+        return tuple(name[0] if len(name) == 1 else name for name in named), groups
+
     def find_in_order(self, live: Live, *, rows: Any = None, ids: Any = None) -> Rows:
         """Positions of rows that are to be replaced, in the given order."""
         check_only_one(rows=rows, ids=ids)
@@ -156,6 +180,15 @@ def check_only_one(**ways: Any) -> None:
             f"exactly one of {', '.join(first)} and {last} must be given, got "
             f"{' and '.join(given) if given else 'none of them'}."
         )
+
+
+def separate(requests: Any) -> list[Any]:
+    """Several requests, or one row number, as a list of requests."""
+    if isinstance(requests, np.ndarray):
+        return list(np.atleast_1d(requests))
+    if isinstance(requests, str) or not isinstance(requests, Iterable):
+        return [requests]
+    return list(requests)
 
 
 def live_rows(live: Live, rows: Any, *, may_be_all: bool = False) -> Rows:

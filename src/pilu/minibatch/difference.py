@@ -10,7 +10,7 @@ noise. Along the right singular vectors of L^-1 theta the later noise, seen from
 has variance sigma^2 / s^2, and Sigma'_N has variance 1. This stays well conditioned however small
 sigma or s become. Where steps without noise have left Sigma'_N (nearly) singular, the same is seen
 from after the K steps: variance s^2 along the left singular vectors of G^-1 F Sigma'_N^(1/2), and
-sigma^2 of the later noise.
+sigma^2 of the later noise. Without later steps (K = 0) a nearly singular Sigma'_N is refused.
 """
 
 from dataclasses import replace
@@ -23,6 +23,7 @@ from scipy.linalg import solve_triangular
 
 from pilu.chains.comparison import ChainDifference, Comparison, Reduced, View
 from pilu.chains.schedule import UNIT
+from pilu.exceptions import BeyondPrecision
 from pilu.minibatch.flows import covariance_after, flow_of
 
 if TYPE_CHECKING:
@@ -61,9 +62,17 @@ class _Difference:
 
     def before(self, n_steps: int) -> ChainDifference:
         law, values = self._law, self._laws.values
+        is_regular = values[0] * _ILL_CONDITIONED > values[-1]
+        if n_steps == 0:
+            if not is_regular:
+                raise BeyondPrecision(
+                    "the law of the parameters is too narrow in some directions to be "
+                    "distinguished from rounding. Learn with more noise, or redraw."
+                )
+            return self._seen_before(np.eye(len(values)), np.eye(len(values)), 0)
         flow = flow_of(self._retained, law.step_size, law.schedule.n_steps, n_steps)
         noise = np.asarray(np.linalg.cholesky(flow.spread), dtype=np.float64)
-        if values[0] * _ILL_CONDITIONED > values[-1]:
+        if is_regular:
             return self._seen_before(flow.matrix, noise, n_steps)
         return self._seen_after(flow.matrix, noise, n_steps)
 

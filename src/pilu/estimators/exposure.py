@@ -1,0 +1,73 @@
+"""Exposure: how much a release tells about each person who was in the table.
+
+The release with a person's rows is compared, in both directions, with the release without them.
+docs/exposure.md says what the number means and what it takes as given.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu._extras import need
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Exposure:
+    """What a release tells about people; the arrays are in the order of `requests`.
+
+    Attributes
+    ----------
+    names : tuple
+        The person, id or row number of each request.
+    requests : tuple of tuple of int
+        Row numbers of each request.
+    epsilon : array
+        For every set S of parameters, P(S) <= e^epsilon Q(S) + delta and the same with P and Q
+        exchanged. P is the law of the release, Q its law without the rows.
+    delta : float
+    tightness : array
+        How far epsilon may be from the true one, as a factor of the shift between the two laws:
+        1 is exact, 1.05 means that the proved shift is at most 5 % above the true one.
+    covers_preprocessing : bool
+        False if both releases are compared with the preprocessing as it was fitted with the rows.
+    """
+
+    names: tuple[Hashable, ...]
+    requests: tuple[tuple[int, ...], ...]
+    epsilon: Array
+    delta: float
+    tightness: Array
+    covers_preprocessing: bool
+
+    def __post_init__(self) -> None:
+        for array in (self.epsilon, self.tightness):
+            array.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    def __repr__(self) -> str:
+        n = len(self)
+        if not n:
+            return "Exposure(0 requests)"
+        middle, most = float(np.median(self.epsilon)), float(np.max(self.epsilon))
+        span = f"epsilon {most:.4g}" if n == 1 else f"epsilon {middle:.4g} (median), {most:.4g}"
+        return f"Exposure({n} request{'s' * (n > 1)}, {span}{' (largest)' * (n > 1)}, delta {self.delta:.3g})"
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with one line per request (needs the extra ``pilu[pandas]``)."""
+        pd = need("pandas", for_="Exposure.to_frame", extra="pandas")
+        columns = {
+            "name": self.names,
+            "rows": self.requests,
+            "n_rows": [len(r) for r in self.requests],
+            "epsilon": np.array(self.epsilon),
+            "delta": np.full(len(self), self.delta),
+            "tightness": np.array(self.tightness),
+        }
+        return pd.DataFrame(columns)
