@@ -17,7 +17,8 @@ from benchmarks.work import Outcome, Plan
 from pilu import Forgetful
 from pilu.datasets.customers import Customers, make_customers
 from pilu.refit.held_rows import Table
-from pilu.refit.program import Options, prepare
+from pilu.refit.program import prepare
+from pilu.refit.settings import Options
 from pilu.refit.solve import solve
 
 ALPHA = 0.01  # of softmax

@@ -331,7 +331,7 @@ def minimisers(monkeypatch):
         return done
 
     monkeypatch.setattr(pilu.refit.program, "solve", keep)
-    monkeypatch.setattr("pilu.estimators.forgetful.release", keep_out)
+    monkeypatch.setattr("pilu.estimators.refitted.release", keep_out)
     return seen
 
 

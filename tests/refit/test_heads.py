@@ -20,7 +20,8 @@ from sklearn.svm import LinearSVC
 
 from pilu import Forgetful
 from pilu.refit.held_rows import Table
-from pilu.refit.program import Options, prepare, release
+from pilu.refit.program import prepare, release
+from pilu.refit.settings import Options
 
 CANCER = load_breast_cancer(return_X_y=True)
 IRIS = load_iris(return_X_y=True)

@@ -10,8 +10,9 @@ from pilu.exceptions import BeyondPrecision
 from pilu.refit import solve as solve_module
 from pilu.refit import sums_of_squares as sums_module
 from pilu.refit.held_rows import Table
-from pilu.refit.program import Options, prepare
+from pilu.refit.program import prepare
 from pilu.refit.radius import distance_by_factorisation, distance_by_penalty
+from pilu.refit.settings import Options
 from pilu.refit.solve import solve
 from refit.minimisers import Huber, hostile_problems, minimiser
 

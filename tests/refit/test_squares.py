@@ -14,8 +14,9 @@ from pilu import Forgetful
 from pilu.refit import sums_of_squares as sums_module
 from pilu.refit import warm_alpha as warm_module
 from pilu.refit.held_rows import Table
-from pilu.refit.program import Options, prepare
+from pilu.refit.program import prepare
 from pilu.refit.ridge_alpha import LeaveOneOut
+from pilu.refit.settings import Options
 from refit.minimisers import leave_one_out_alpha
 
 OPTIONS = Options(epsilon=0.1, delta=1e-9, score_noise=1e-3)

@@ -17,7 +17,8 @@ from pilu.exceptions import WrongInput
 from pilu.losses.loss import Huber, Logistic, Softmax, Squared
 from pilu.refit.held_rows import Table
 from pilu.refit.huber import HuberRidge
-from pilu.refit.program import Options, Prepared, head_of, prepare, release
+from pilu.refit.program import Prepared, head_of, prepare, release, standard_parameters
+from pilu.refit.settings import Options
 from pilu.refit.solve import solve
 
 Array = NDArray[np.float64]
@@ -47,7 +48,9 @@ class Refit(Method):
         def respond(rows: Rows) -> Answer:
             left = table.take(np.delete(np.arange(task.n_rows), rows))
             prepared = prepare(head, left, options)
-            done = release(prepared, head_of(first.estimator), task.gaussian(1))
+            done = release(
+                prepared, standard_parameters(prepared, head_of(first.estimator)), task.gaussian(1)
+            )
             return Answer(
                 _theta(done.estimator),
                 task.epsilon,

@@ -160,6 +160,16 @@ class Certificate:
         return (*promises_of(record), *limits_of(record))
 
     @property
+    def earlier_releases(self) -> Mapping[str, Any] | None:
+        """What earlier releases with shaped noise told about the forgotten people, if known.
+
+        "people" lists for each person the rows, the number of releases and their epsilon together
+        at "delta". It is part of the evidence and depends on the rows.
+        """
+        earlier: Mapping[str, Any] | None = (self.evidence or {}).get("earlier")
+        return earlier
+
+    @property
     def reference(self) -> str:
         """What the released parameters are compared with."""
         return REFERENCES[self.method]

@@ -66,7 +66,7 @@ def promises_of(record: Mapping[str, Any]) -> list[str]:
             *last,
         ]
     if record["method"] == "refit":
-        return [*_about_refit(record), *last]
+        return [*_about_refit(record), *_about_earlier(record), *last]
     return [*_about_laws(record), *_about_batches(record), *_about_runs(record), *last]
 
 
@@ -80,6 +80,29 @@ def _about_refit(record: Mapping[str, Any]) -> list[str]:
         "Preprocessing, class names and hyperparameters that were chosen inside of the estimator "
         "are those of the rows that are left.",
     ]
+
+
+def _about_earlier(record: Mapping[str, Any]) -> list[str]:
+    """What earlier releases with shaped noise told, where the evidence says so."""
+    earlier = (record["evidence"] or {}).get("earlier")
+    if earlier is None:
+        return []
+    given = "" if earlier["covers_preprocessing"] else ", the preprocessing"
+    words = []
+    for person in earlier["people"]:
+        n, rows = person["n_releases"], ", ".join(map(str, person["rows"][:5]))
+        rows += ", ..." if len(person["rows"]) > 5 else ""
+        which = f"{n} earlier release{'s' * (n > 1)}" + (" together" if n > 1 else "")
+        if person["epsilon"] is None:
+            words.append(f"Rows {rows}: what {which} tell about them is not bounded.")
+            continue
+        words.append(
+            f"Rows {rows}: {which} are within epsilon = {up(person['epsilon'], 4)} and "
+            f"delta = {up(earlier['delta'], 4)} of the same releases without these rows, in both "
+            f"directions, given the noise scales, the penalties{given} and the other changes of "
+            "the table. This number depends on the rows. Show it to nobody but the person."
+        )
+    return words
 
 
 def _about_laws(record: Mapping[str, Any]) -> list[str]:

@@ -3,9 +3,12 @@
 import math
 from typing import Any
 
-from pilu.accounting.curves import Spent
+import numpy as np
+
+from pilu.accounting.curves import PrivacyCurve, Spent
+from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import epsilon_from_mu
-from pilu.certify.accountant import Accountant, require, require_close
+from pilu.certify.accountant import TOLERANCE, Accountant, require, require_close
 from pilu.certify.certificate import SCHEMA, UNBOUND_SCHEMA, Certificate, scope_of, sha256_of
 from pilu.certify.exact import Exact
 from pilu.certify.promises import REFERENCES
@@ -214,4 +217,27 @@ def _recomputed_refit(c: Certificate) -> tuple[float, Spent]:
         require(len(evidence[name]) == 64, f"{name} is not a hash")
     epsilon = float(epsilon_from_mu(mu, c.delta))
     require(epsilon <= c.epsilon, "mu and delta need a larger epsilon")
+    if "earlier" in evidence:
+        _check_earlier(evidence["earlier"])
     return c.epsilon, Spent(c.epsilon, c.delta)
+
+
+def _check_earlier(earlier: Any) -> None:
+    """What earlier releases told about each person, from the laws of all of them together."""
+    delta = float(earlier["delta"])
+    require(0 < delta < 1, "the delta of earlier releases is not in (0, 1)")
+    for person in earlier["people"]:
+        require(int(person["n_releases"]) >= 1, "a person was in no earlier release")
+        if person["excesses"] is None:
+            require(person["epsilon"] is None, "an epsilon of earlier releases has no evidence")
+            continue
+        numbers = (person[name] for name in ("excesses", "squared_shifts", "counts"))
+        pair = GaussianPair(*(np.array(values, dtype=np.float64) for values in numbers))
+        epsilon = PrivacyCurve(pair, both=True).epsilon(delta)
+        if person["epsilon"] is None:
+            require(math.isinf(epsilon), "an epsilon of earlier releases is missing")
+        else:
+            require(
+                epsilon <= float(person["epsilon"]) * (1 + TOLERANCE),
+                "earlier releases need a larger epsilon",
+            )

@@ -31,10 +31,12 @@ class Exposure:
         exchanged. P is the law of the release, Q its law without the rows.
     delta : float
     tightness : array
-        How far epsilon may be from the true one, as a factor of the shift between the two laws:
-        1 is exact, 1.05 means that the proved shift is at most 5 % above the true one.
+        Epsilon over the least that the true one can be: 1 is exact, 1.05 means that it is at most
+        5 % too large. Infinite if nothing is known from below.
     covers_preprocessing : bool
         False if both releases are compared with the preprocessing as it was fitted with the rows.
+    noise_scale : float or None
+        The scale of shaped noise, which is taken as given; None for other noise.
     """
 
     names: tuple[Hashable, ...]
@@ -43,6 +45,7 @@ class Exposure:
     delta: float
     tightness: Array
     covers_preprocessing: bool
+    noise_scale: float | None = None
 
     def __post_init__(self) -> None:
         for array in (self.epsilon, self.tightness):
@@ -56,8 +59,10 @@ class Exposure:
         if not n:
             return "Exposure(0 requests)"
         middle, most = float(np.median(self.epsilon)), float(np.max(self.epsilon))
-        span = f"epsilon {most:.4g}" if n == 1 else f"epsilon {middle:.4g} (median), {most:.4g}"
-        return f"Exposure({n} request{'s' * (n > 1)}, {span}{' (largest)' * (n > 1)}, delta {self.delta:.3g})"
+        if n == 1:
+            return f"Exposure(1 request, epsilon {most:.4g}, delta {self.delta:.3g})"
+        span = f"epsilon {middle:.4g} (median) to {most:.4g} (largest)"
+        return f"Exposure({n} requests, {span}, delta {self.delta:.3g})"
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with one line per request (needs the extra ``pilu[pandas]``)."""

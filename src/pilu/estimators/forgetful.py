@@ -1,39 +1,40 @@
 """Forget by a refit: any scikit-learn pipeline with a convex head, certified against retraining."""
 
 import secrets
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
-from sklearn.utils.metaestimators import available_if
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from pilu._checks import check_integer
 from pilu.certify.certificate import Certificate
 from pilu.chains.chain import gaussian_source
+from pilu.estimators.exposure import Exposure
+from pilu.estimators.refit_exposure import ExposurePlan, expose, people_of, plan_caps
 from pilu.estimators.refitted import (
     Refitted,
-    certificate_of,
     groups_of,
     new_ids,
     own_index,
     recognise,
-    released_has,
+    run_program,
     verify_latest,
 )
+from pilu.estimators.released import ReleasedModel
 from pilu.estimators.requests import RowBook, index_as_ids
-from pilu.exceptions import RowsNotAttached, WrongInput
+from pilu.exceptions import WrongInput
 from pilu.refit.held_rows import Table
-from pilu.refit.program import Options, check_repeatable, head_of, prepare, release
 from pilu.refit.refusals import check_program
 from pilu.refit.schema import Schema
+from pilu.refit.settings import Options
 
 Array = NDArray[np.float64]
 
 
-class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class Forgetful(ReleasedModel):
     """A scikit-learn estimator that forgets rows, with a certificate against retraining.
 
     To forget, the whole pipeline is fitted again on the rows that are left. The head starts from
@@ -53,6 +54,19 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         The guarantee of every certificate.
     score_noise : float > 0, default=1e-3
         Noise of a typical score (log-odds, or the standard deviation of y for Ridge).
+    max_exposure : float > 0, optional
+        Cap on `exposure`, what the release tells about anybody who is in the table. The noise is
+        shaped by the rows, and its scale is chosen so that nobody is above. It costs accuracy:
+        see `plan_exposure` first (docs/exposure.md).
+    exposure_delta : float in (0, 1), default=1e-6
+        The delta of exposure.
+    exposure_quantile : float in (0, 1], default=1.0
+        Share of the people for whom the cap has to hold.
+    noise_scale : float > 0, optional
+        Instead of `max_exposure`: the scale of shaped noise, fixed beforehand.
+    fold_scaler : bool, default=False
+        Release the coefficients of the raw columns in place of a `StandardScaler` and a head, so
+        that exposure covers the scaler, too.
     random_state : int, optional
         A seed makes the noise reproducible, and certificates say that it is not private.
 
@@ -61,6 +75,8 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     released_ : estimator
         A plain fitted copy of `estimator` with the released parameters. It holds no rows, unless
         a transformer keeps some itself, as `KNNImputer` does.
+    noise_scale_ : float or None
+        The scale of shaped noise.
     classes_, coef_, intercept_, n_features_in_, feature_names_in_
         Those of `released_` and its head.
 
@@ -84,12 +100,22 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         epsilon: float = 0.1,
         delta: float = 1e-9,
         score_noise: float = 1e-3,
+        max_exposure: float | None = None,
+        exposure_delta: float = 1e-6,
+        exposure_quantile: float = 1.0,
+        noise_scale: float | None = None,
+        fold_scaler: bool = False,
         random_state: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.epsilon = epsilon
         self.delta = delta
         self.score_noise = score_noise
+        self.max_exposure = max_exposure
+        self.exposure_delta = exposure_delta
+        self.exposure_quantile = exposure_quantile
+        self.noise_scale = noise_scale
+        self.fold_scaler = fold_scaler
         self.random_state = random_state
 
     # Fitting and forgetting
@@ -126,19 +152,11 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         n = len(table)
         book = RowBook.open(n, key, sample_ids, subjects)
         table = table.split_by(groups_of(book, n))
-        prepared = prepare(self.estimator, table, options)
-        check_repeatable(self.estimator, prepared, table)
-        done = release(prepared, None, gaussian_source(self.random_state, 0))
+        live = np.ones(n, dtype=bool)
+        source = gaussian_source(self.random_state, 0)
+        done = run_program(self.estimator, table, options, people_of(book, live, table), source)
         self.fitted_ = Refitted(
-            table,
-            schema,
-            book,
-            np.ones(n, dtype=bool),
-            table.digests,
-            key,
-            done.estimator,
-            1,
-            kept=prepared.kept,
+            table, schema, book, live, table.digests, key, n_releases=1, **done.state()
         )
         return self
 
@@ -158,7 +176,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         fitted = self.fitted_
         gone = fitted.book.find(fitted.live, rows=rows, ids=ids, subject=subject, subjects=subjects)
-        table = self._table(forgotten=gone)
+        table = fitted.attached(forgotten=gone)
         live = fitted.live.copy()
         live[gone] = False
         left = table.take(np.flatnonzero(live[table.numbers]))
@@ -191,7 +209,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             pipeline fitted on the rows that are there now.
         """
         check_is_fitted(self)
-        fitted, table = self.fitted_, self._table()
+        fitted, table = self.fitted_, self.fitted_.attached()
         n = len(fitted.live)
         new = Table.of(X, y, sample_weight, key=fitted.key, first_number=n, schema=fitted.schema)
         if sample_ids is None and fitted.book.ids is not None:
@@ -221,7 +239,7 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             Their new weights; by default the old ones.
         """
         check_is_fitted(self)
-        fitted, table = self.fitted_, self._table()
+        fitted, table = self.fitted_, self.fitted_.attached()
         where = fitted.book.find_in_order(fitted.live, rows=rows, ids=ids)
         positions = np.searchsorted(table.numbers, where)  # all are there: none is absent
         if sample_weight is None and table.weights is not None:
@@ -244,20 +262,81 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         fitted, options = self.fitted_, self._options()
         table = table.split_by(groups_of(changes["book"], len(changes["live"]), table.numbers))
         check_program(self.estimator)
-        prepared = prepare(self.estimator, table, options, fitted.kept)
+        people = people_of(changes["book"], changes["live"], table)
         source = gaussian_source(self.random_state, fitted.n_releases)
-        done = release(prepared, head_of(fitted.released), source)
-        certificate = certificate_of(self.estimator, done, table, gone, fitted.key, options)
+        done = run_program(self.estimator, table, options, people, source, fitted)
+        certificate = done.certificate(self.estimator, table, gone, fitted, options)
         self.fitted_ = replace(  # a single assignment: an interrupt before it changes nothing
             fitted,
             table=table,
-            released=done.estimator,
             n_releases=fitted.n_releases + 1,
             latest=certificate.sha256,
-            kept=prepared.kept,
+            **done.state(),
             **changes,
         )
         return certificate
+
+    # Exposure
+
+    def exposure(
+        self,
+        requests: Any = None,
+        *,
+        subject: Any = None,
+        subjects: Any = None,
+        delta: float | None = None,
+        exact: bool = False,
+    ) -> Exposure:
+        """How much the present release tells about people; the model is not changed.
+
+        The release is compared with the one that the same pipeline gives without a person, both
+        with the same noise scale, penalties and class weights. Not to be published: it depends on
+        the rows.
+
+        Parameters
+        ----------
+        requests : iterable of requests, optional
+            A request is a row number or a sequence of row numbers (a group). Without `requests`,
+            `subject` and `subjects`: every subject, or every row of a model without subjects.
+        subject, subjects : optional
+            Instead of `requests`: one person, or a list of people.
+        delta : float in (0, 1), optional
+            Default: `exposure_delta`.
+        exact : bool, default=False
+            Refit without each of the people in turn, in place of a proved bound. For squares both
+            are exact.
+        """
+        check_is_fitted(self)
+        fitted, table, options = self.fitted_, self.fitted_.attached(), self._options()
+        people = people_of(
+            fitted.book, fitted.live, table, requests=requests, subject=subject, subjects=subjects
+        )
+        return expose(self.estimator, fitted, table, options, people, delta, exact)
+
+    def plan_exposure(
+        self,
+        validation: tuple[Any, Any],
+        *,
+        max_exposure: Any = (0.1, 0.3, 1.0, 3.0, 10.0),
+        n_draws: int = 32,
+    ) -> ExposurePlan:
+        """What caps on exposure would cost in score; the model is not changed.
+
+        Parameters
+        ----------
+        validation : pair (X, y)
+            Rows that were not learned.
+        max_exposure : sequence of float
+            Caps to compare, at `exposure_delta` and `exposure_quantile`.
+        n_draws : int
+            Draws of the noise over which scores are averaged.
+        """
+        check_is_fitted(self)
+        fitted, table, options = self.fitted_, self.fitted_.attached(), self._options()
+        people = people_of(fitted.book, fitted.live, table)
+        return plan_caps(
+            self.estimator, fitted, table, options, people, validation, max_exposure, n_draws
+        )
 
     def verify(self, certificate: Certificate) -> dict[str, bool]:
         """Check a certificate, and that it is the one of this release; see also `pilu.verify`.
@@ -311,90 +390,8 @@ class Forgetful(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.fitted_ = replace(self.fitted_, kept=None)
         return self
 
-    def _table(self, forgotten: Any = ()) -> Table:
-        """The rows that are there; those that an attached table lacks must be forgotten now."""
-        table = self.fitted_.table
-        if table is None:
-            raise RowsNotAttached(
-                "this model was loaded without its rows. Pass the rows that are left to attach."
-            )
-        lacking = sorted(self.fitted_.absent - {int(r) for r in forgotten})
-        if lacking:
-            raise WrongInput(
-                f"row(s) {', '.join(map(str, lacking))} are missing from the attached table, but "
-                "are not forgotten. Forget them first, or attach a table that has them."
-            )
-        return table
-
     def _options(self) -> Options:
         if self.random_state is not None:
             check_integer("random_state", self.random_state, least=0)
-        return Options.checked(self.epsilon, self.delta, self.score_noise)
-
-    # The released model
-
-    def __getstate__(self) -> dict[str, Any]:
-        # An estimator that was fitted outside would carry its parameters into the pickle.
-        return {**super().__getstate__(), "estimator": clone(self.estimator, safe=False)}
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "fitted_" in self.__dict__
-
-    @property
-    def released_(self) -> Any:
-        """The released estimator."""
-        if not self.__sklearn_is_fitted__():
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet. Call fit first.")
-        return self.fitted_.released
-
-    @property
-    def remaining_(self) -> NDArray[np.intp]:
-        """Numbers of the rows that are not forgotten."""
-        check_is_fitted(self)
-        return np.flatnonzero(self.fitted_.live)
-
-    def __getattr__(self, name: str) -> Any:
-        """Fitted attributes of the released estimator, or of its head."""
-        public = name == "named_steps" or (name.endswith("_") and not name.startswith("_"))
-        if not public or "fitted_" not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        released = self.fitted_.released
-        return getattr(released if hasattr(released, name) else head_of(released), name)
-
-    @available_if(released_has("predict"))  # type: ignore[untyped-decorator]
-    def predict(self, X: Any) -> Any:
-        """Predict with the released estimator."""
-        check_is_fitted(self)
-        return self.released_.predict(X)
-
-    @available_if(released_has("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Any:
-        """Class probabilities of the released estimator."""
-        check_is_fitted(self)
-        return self.released_.predict_proba(X)
-
-    @available_if(released_has("predict_log_proba"))  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Any:
-        """Logarithms of the class probabilities."""
-        check_is_fitted(self)
-        return self.released_.predict_log_proba(X)
-
-    @available_if(released_has("decision_function"))  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> Any:
-        """Scores of the released estimator."""
-        check_is_fitted(self)
-        return self.released_.decision_function(X)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Score of the released estimator."""
-        check_is_fitted(self)
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return float(self.released_.score(X, y, **weights))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = self.estimator.__sklearn_tags__()
-        tags.estimator_type = inner.estimator_type
-        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
-        tags.target_tags, tags.input_tags = inner.target_tags, inner.input_tags
-        return tags
+        names = [f.name for f in fields(Options)]
+        return Options.checked(**{name: getattr(self, name) for name in names})

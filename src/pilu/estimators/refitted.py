@@ -1,6 +1,6 @@
 """The state of a fitted `Forgetful`, its certificates, and how it recognises attached rows."""
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,13 +11,27 @@ from pilu._checks import complaint
 from pilu.certify.certificate import Certificate
 from pilu.certify.issue import certify_refit
 from pilu.certify.verify import verify
+from pilu.chains.problem import GaussianSource
 from pilu.estimators.requests import RowBook
-from pilu.exceptions import CertificateMismatch, RowsChanged, WrongInput
+from pilu.exceptions import CertificateMismatch, RowsChanged, RowsNotAttached, WrongInput
 from pilu.refit.evidence import evidence_of, hash_of_release
+from pilu.refit.fixed import covers_transformers
 from pilu.refit.held_rows import Table
 from pilu.refit.kept import Kept
-from pilu.refit.program import Options, Release
+from pilu.refit.noise_scale import measure_people, shape_noise
+from pilu.refit.past import Past
+from pilu.refit.people import People
+from pilu.refit.program import (
+    Release,
+    check_repeatable,
+    head_of,
+    prepare,
+    release,
+    standard_parameters,
+)
 from pilu.refit.schema import Schema
+from pilu.refit.settings import Options
+from pilu.refit.solve import solve
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,30 +49,113 @@ class Refitted:
     latest: str | None = None  # hash of the certificate of this release; a fit has none
     absent: frozenset[int] = frozenset()  # numbers of rows that attached tables no longer have
     kept: Kept | None = field(default=None, repr=False)  # sums over rows, in memory only
+    noise_scale: float | None = None  # of shaped noise
+    penalty_factor: float = 1.0  # of its shape
+    past: Past | None = field(default=None, repr=False)  # losses of releases with shaped noise
+    covers_preprocessing: bool = False  # whether exposure covers the transformers
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "table": None, "kept": None}
 
+    def attached(self, forgotten: Any = ()) -> Table:
+        """The rows that are there; those that an attached table lacks must be forgotten now."""
+        if self.table is None:
+            raise RowsNotAttached(
+                "this model was loaded without its rows. Pass the rows that are left to attach."
+            )
+        lacking = sorted(self.absent - {int(r) for r in forgotten})
+        if lacking:
+            raise WrongInput(
+                f"row(s) {', '.join(map(str, lacking))} are missing from the attached table, but "
+                "are not forgotten. Forget them first, or attach a table that has them."
+            )
+        return self.table
 
-def certificate_of(
+
+@dataclass(frozen=True, eq=False)
+class Done:
+    """A run of a program: its release, and what the next state keeps of it."""
+
+    release: Release
+    kept: Kept | None
+    past: Past | None
+    covers_preprocessing: bool
+
+    def state(self) -> dict[str, Any]:
+        """What the next state takes from this run."""
+        shaped = self.release.penalty_factor is not None
+        return {
+            "released": self.release.estimator,
+            "kept": self.kept,
+            "noise_scale": self.release.noise if shaped else None,
+            "penalty_factor": self.release.penalty_factor or 1.0,
+            "past": self.past,
+            "covers_preprocessing": self.covers_preprocessing,
+        }
+
+    def certificate(
+        self,
+        estimator: Any,
+        table: Table,
+        gone: NDArray[np.intp],
+        before: Refitted,
+        options: Options,
+    ) -> Certificate:
+        """The certificate of this release on the rows of `table`, without the rows `gone`."""
+        done = self.release
+        evidence = evidence_of(estimator, done, table.digests, before.key, options)
+        return certify_refit(
+            gone,
+            epsilon=options.epsilon,
+            delta=options.delta,
+            mu=2 * done.radius / done.noise * (1 + 1e-12),
+            noise=done.noise,
+            parameters_sha256=hash_of_release(done.estimator),
+            private=done.private,
+            evidence=evidence | _earlier(before, gone, options),
+        )
+
+
+def run_program(
     estimator: Any,
-    done: Release,
     table: Table,
-    gone: NDArray[np.intp],
-    key: bytes,
     options: Options,
-) -> Certificate:
-    """The certificate of a release on the rows of `table`, without the rows `gone`."""
-    return certify_refit(
-        gone,
-        epsilon=options.epsilon,
-        delta=options.delta,
-        mu=2 * done.radius / done.noise * (1 + 1e-12),
-        noise=done.noise,
-        parameters_sha256=hash_of_release(done.estimator),
-        private=done.private,
-        evidence=evidence_of(estimator, done, table.digests, key, options),
-    )
+    people: People,
+    source: GaussianSource,
+    before: Refitted | None = None,
+) -> Done:
+    """Run a program on a table, from the last release if there is one, and release its result."""
+    past = None if before is None else before.past
+    if not options.shaped:
+        kept = None if before is None else before.kept
+        prepared, start = prepare(estimator, table, options, kept), None
+    else:  # nothing that an earlier run kept: the shape is a function of the rows
+        prepared, start = shape_noise(prepare(estimator, table, options), options, people)
+    if before is None:
+        check_repeatable(estimator, prepared, table)
+    elif start is None:
+        start = standard_parameters(prepared, head_of(before.released))
+    if options.shaped:
+        start = solve(prepared.objective, start, prepared.within)
+        measured = measure_people(prepared, start, prepared.within, people, prepared.shape)
+        past = (past or Past()).after(people.names, measured, prepared.noise, prepared.charge)
+    done = release(prepared, start, source)
+    return Done(done, prepared.kept, past, covers_transformers(prepared))
+
+
+def _earlier(before: Refitted, gone: NDArray[np.intp], options: Options) -> dict[str, Any]:
+    """What earlier releases of shaped noise told about people who are forgotten as a whole."""
+    if before.past is None or not len(gone):
+        return {}
+    rows, delta, people = {int(r) for r in gone}, options.exposure_delta, []
+    for name, numbers in zip(*before.book.find_named(before.live), strict=True):
+        losses = before.past.people.get(name)
+        if losses is not None and rows.issuperset(numbers.tolist()):
+            epsilon = losses.epsilon(delta)
+            known = {"epsilon": epsilon if math.isfinite(epsilon) else None}
+            people.append({"rows": numbers.tolist(), **known, **losses.record()})
+    covers = before.covers_preprocessing
+    return {"earlier": {"delta": delta, "covers_preprocessing": covers, "people": people}}
 
 
 def verify_latest(fitted: Refitted, certificate: Certificate) -> dict[str, bool]:
@@ -157,14 +254,3 @@ def _listed(items: list[Any], what: str = "row") -> str:
     shown = ", ".join(repr(i) for i in items[:5])
     more = f" and {len(items) - 5} more" if len(items) > 5 else ""
     return f"{what}(s) {shown}{more}"
-
-
-def released_has(name: str) -> Callable[[Any], bool]:
-    """A check for `available_if`: whether the released estimator has a method."""
-
-    def check(model: Any) -> bool:
-        fitted = "fitted_" in model.__dict__
-        getattr(model.fitted_.released if fitted else model.estimator, name)
-        return True
-
-    return check

@@ -13,21 +13,15 @@ from pilu._checks import check_probability
 from pilu.certify.certificate import Certificate
 from pilu.certify.verify import verify as verify_arithmetic
 from pilu.estimators.forgetful import Forgetful
+from pilu.estimators.refit_exposure import people_of
 from pilu.estimators.refitted import groups_of
 from pilu.estimators.requests import RowBook
 from pilu.exceptions import CertificateMismatch, WrongInput
-from pilu.refit.evidence import hash_of_release, hash_of_rows
+from pilu.refit.evidence import hash_of_release, hash_of_rows, options_of
 from pilu.refit.fingerprints import fingerprint
-from pilu.refit.heads import HEADS
 from pilu.refit.held_rows import Table
-from pilu.refit.program import (
-    Options,
-    Prepared,
-    head_of,
-    prepare,
-    standard_parameters,
-    transformers_of,
-)
+from pilu.refit.noise_scale import shape_noise
+from pilu.refit.program import Prepared, head_of, prepare, standard_parameters, transformers_of
 from pilu.refit.schema import Schema
 from pilu.refit.solve import solve
 
@@ -112,13 +106,13 @@ def verify(
         schema = estimator.fitted_.schema
     table = Table.of(X, y, sample_weight, key=key or bytes(32), schema=schema)
     _check_inputs(certificate, program, table, key)
-    if subjects is not None:
-        book = RowBook.open(len(table), key or bytes(32), None, subjects)
-        table = table.split_by(groups_of(book, len(table)))
-    options = Options(
-        certificate.epsilon, certificate.delta, float(certificate.evidence["score_noise"])
-    )
+    book = RowBook.open(len(table), key or bytes(32), None, subjects)
+    table = table.split_by(groups_of(book, len(table)))
+    options = options_of(certificate.evidence, certificate.epsilon, certificate.delta)
     prepared = prepare(program, table, options)
+    if options.shaped:
+        everybody = people_of(book, np.ones(len(table), dtype=bool), table)
+        prepared, _ = shape_noise(prepared, options, everybody)
     _check_targets(certificate, prepared)
     identical = _check_transformers(released, prepared)
     _expect(
@@ -170,7 +164,8 @@ def _check_targets(c: Certificate, prepared: Prepared) -> None:
     ):
         if not math.isclose(stated, found, rel_tol=1e-6):
             raise CertificateMismatch(
-                f"the {name} is {stated:.6g} in the certificate and {found:.6g} on these rows."
+                f"the {name} is {stated:.6g} in the certificate and {found:.6g} on these rows. If "
+                "the model has subjects, pass them, too."
             )
 
 
@@ -178,7 +173,7 @@ def _check_transformers(released: Any, prepared: Prepared) -> bool:
     """Compare released transformers with those fitted from scratch; True if equal in every bit."""
     identical = True
     for (name, one), (_, other) in zip(
-        transformers_of(released), transformers_of(prepared.estimator), strict=True
+        transformers_of(released), prepared.released_transformers, strict=True
     ):
         if fingerprint(one) != fingerprint(other):
             identical = False
@@ -216,18 +211,19 @@ def _check_parameters(
     head, classes = head_of(released), prepared.problem.classes
     if classes is not None:
         _expect(np.array_equal(classes, head.classes_), "the class names are not those of the rows")
-    expected = HEADS[type(prepared.head)].release(
-        prepared.head, prepared.problem, *HEADS[type(prepared.head)].read(head)
-    )
-    _expect(
-        _is_close(expected, head), "the head is not what a fit from scratch on these rows gives"
-    )
     theta = standard_parameters(prepared, head)
     if theta is None:
         raise CertificateMismatch("the parameters do not have the shape that these rows give.")
-    solution = solve(prepared.objective, None, prepared.radius)
+    _expect(
+        _is_close(head_of(prepared.finished(theta)), head),
+        "the head is not what a fit from scratch on these rows gives",
+    )
+    solution = solve(prepared.objective, None, prepared.within)
     moved, share = 2 * prepared.radius, false_alarm / 3
-    difference = np.abs(theta - solution)
+    difference = theta - solution
+    if prepared.shape is not None:
+        difference = prepared.shape.lengths(difference)
+    difference = np.abs(difference)
     length = float(np.linalg.norm(difference))
     most = moved + c.noise * math.sqrt(float(chi2.isf(share, theta.size)))
     least = c.noise * math.sqrt(float(chi2.ppf(share, theta.size))) - moved

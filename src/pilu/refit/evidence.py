@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from pilu.refit.fingerprints import fingerprint
-from pilu.refit.program import Options, Release
+from pilu.refit.program import Release
+from pilu.refit.settings import Options
 
 
 def hash_of_release(estimator: Any) -> str:
@@ -28,9 +29,32 @@ def evidence_of(
     return {
         "radius": done.radius,
         "score_noise": options.score_noise,
+        **_about_shape(done, options),
         "strong_convexity": done.convexity,
         "transformers_sha256": done.transformers_sha256,
         "program_sha256": fingerprint(clone(estimator)),
         "rows_sha256": hash_of_rows(digests, key),
         "n_rows": len(digests),
     }
+
+
+def _about_shape(done: Release, options: Options) -> dict[str, Any]:
+    """What shaped noise was made from, or folded into; nothing for a plain release."""
+    about: dict[str, Any] = {"fold_scaler": True} if options.fold_scaler else {}
+    if options.shaped:
+        about |= {
+            "curvature": done.curvature,
+            "penalty_factor": done.penalty_factor,
+            "noise_scale": options.noise_scale,
+            "max_exposure": options.max_exposure,
+            "exposure_delta": options.exposure_delta,
+            "exposure_quantile": options.exposure_quantile,
+        }
+    return about
+
+
+def options_of(certificate_evidence: Any, epsilon: float, delta: float) -> Options:
+    """The options that evidence states."""
+    names = ("noise_scale", "max_exposure", "exposure_delta", "exposure_quantile", "fold_scaler")
+    given = {name: certificate_evidence[name] for name in names if name in certificate_evidence}
+    return Options(epsilon, delta, float(certificate_evidence["score_noise"]), **given)

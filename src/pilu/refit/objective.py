@@ -67,6 +67,14 @@ class Objective:
         """Keep count of what was read; it belongs to a run, never to a certificate."""
         self._passes.append(passes)
 
+    def without(self, rows: NDArray[np.intp]) -> "Objective":
+        """The objective without some rows: the same penalties, the same coordinates."""
+        keep = np.ones(self.rows.shape[0], dtype=bool)
+        keep[rows] = False
+        kept = self.rows[keep], self.targets[keep], self.weights[keep]
+        gram = None if self.known_gram is None else Gram.of(kept[0], kept[2])
+        return Objective(self.loss, *kept, self.penalty, self.free_intercept, gram)
+
     @property
     def shape(self) -> tuple[int, int]:
         """Of theta: P x K."""

@@ -6,6 +6,7 @@ minimiser within the radius is a function of the table, so two runs on the same 
 most twice the radius, and noise hides that (docs/refit.md).
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,47 +19,27 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import validate_data
 
-from pilu._checks import LARGEST_NUMBER, check_probability, check_real
-from pilu.accounting.gdp import mu_from_epsilon
+from pilu._checks import LARGEST_NUMBER
 from pilu.chains.problem import GaussianSource
 from pilu.exceptions import NoiseBelowPrecision, WrongInput
 from pilu.refit.choice import best_of_search, choose_for_head
 from pilu.refit.coordinates import Coordinates
 from pilu.refit.fingerprints import fingerprint
-from pilu.refit.front import front_of
+from pilu.refit.front import Front, front_of
 from pilu.refit.head import HeadProblem
 from pilu.refit.heads import HEADS
 from pilu.refit.held_rows import Table
 from pilu.refit.kept import Kept
 from pilu.refit.objective import Objective
 from pilu.refit.refusals import check_program, has_foreign_parts, is_search
+from pilu.refit.settings import Options
+from pilu.refit.shape import Shape
 from pilu.refit.solve import has_exact_hessian, solve
 from pilu.refit.sums_of_squares import sums_of_squares
 
 Array = NDArray[np.float64]
 
-
-@dataclass(frozen=True)
-class Options:
-    """What a user sets: the guarantee, and the noise of a score."""
-
-    epsilon: float
-    delta: float
-    score_noise: float
-
-    @classmethod
-    def checked(cls, epsilon: Any, delta: Any, score_noise: Any) -> "Options":
-        """Options in their ranges, or an error that names the argument."""
-        return cls(
-            check_real("epsilon", epsilon, least=1e-9, most=1e4),
-            check_probability("delta", delta),
-            check_real("score_noise", score_noise, above=0.0, most=1.0),
-        )
-
-    @property
-    def mu(self) -> float:
-        """Distance of the two laws in standard deviations that epsilon and delta allow."""
-        return float(mu_from_epsilon(self.epsilon, self.delta)) * (1 - 1e-9)
+_NOTHING = (None, "passthrough")  # steps of a pipeline that do nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,16 +54,63 @@ class Prepared:
     problem: HeadProblem
     coordinates: Coordinates
     objective: Objective
-    noise: float  # sigma, of each standard coordinate
-    radius: float
+    noise: float  # sigma, of each standard coordinate; for shaped noise its scale s
+    radius: float  # in the metric of the noise
     used: NDArray[np.intp] = field(repr=False)  # positions of rows with weight
     kept: Kept | None = None  # for the next run; not a function of the table alone
+    shape: Shape | None = None  # of shaped noise
+    folded: Front | None = None  # a scaler that is folded into the coefficients
+
+    @property
+    def released_transformers(self) -> list[tuple[str, Any]]:
+        """The transformers that are released with the head."""
+        return [] if self.folded is not None else transformers_of(self.estimator)
+
+    @property
+    def scaler(self) -> Any:
+        """The scaler in front of the head, where it is the only transformer."""
+        (scaler,) = (step for _, step in transformers_of(self.estimator) if step not in _NOTHING)
+        return scaler
+
+    @property
+    def within(self) -> float:
+        """The radius as a distance of standard parameters."""
+        return self.radius if self.shape is None else self.shape.distance(self.radius)
+
+    @property
+    def charge(self) -> float:
+        """How far two runs on the same rows may end apart, in units of the noise: mu."""
+        return 2 * self.radius / self.noise * (1 + 1e-12)
+
+    def out(self, theta: Array) -> tuple[Array, Array]:
+        """Coefficients p x K and intercepts of the released head."""
+        coef, intercept = self.coordinates.out(theta)
+        if self.folded is None:
+            return coef, intercept
+        coef = coef / self.folded.scale[:, None]
+        return coef, intercept - self.folded.mean @ coef
+
+    def into(self, coef: Array, intercept: Array) -> Array:
+        """Standard parameters of a released head."""
+        if self.folded is not None:
+            intercept = intercept + self.folded.mean @ coef
+            coef = coef * self.folded.scale[:, None]
+        return self.coordinates.into(coef, intercept)
+
+    def finished(self, theta: Array) -> Any:
+        """The fitted estimator with these parameters; a folded scaler is no part of it."""
+        HEADS[type(self.head)].release(self.head, self.problem, *self.out(theta))
+        if self.folded is None:
+            return self.estimator
+        if hasattr(self.scaler, "feature_names_in_"):
+            self.head.feature_names_in_ = self.scaler.feature_names_in_
+        return self.head
 
     @property
     def transformers_sha256(self) -> str:
         """Hash of the state of the transformers, of chosen hyperparameters and of class names."""
         chosen = {k: v for k, v in self.problem.released.items() if k in ("alpha_", "C_")}
-        parts = [transformers_of(self.estimator), self.head.get_params(), chosen]
+        parts = [self.released_transformers, self.head.get_params(), chosen]
         return fingerprint([*parts, self.problem.classes])
 
 
@@ -96,6 +124,8 @@ class Release:
     private: bool
     convexity: str
     transformers_sha256: str
+    curvature: float | None  # kappa of shaped noise
+    penalty_factor: float | None  # f of shaped noise
 
 
 def prepare(estimator: Any, table: Table, options: Options, before: Kept | None = None) -> Prepared:
@@ -159,12 +189,12 @@ def _best(estimator: Any, X: Any, y: NDArray[Any], w: Array | None, groups: Any)
 def _fit_transformers(pipeline: Pipeline, X: Any, y: NDArray[Any], w: Array | None) -> Any:
     """Fit all steps but the last, in place, and return the transformed rows."""
     for _, step in pipeline.steps[:-1]:
-        if step not in (None, "passthrough"):
-            X = step.fit_transform(X, y, **_requested_weights(step, w))
+        if step not in _NOTHING:
+            X = step.fit_transform(X, y, **requested_weights(step, w))
     return X
 
 
-def _requested_weights(step: Any, weights: Array | None) -> dict[str, Array]:
+def requested_weights(step: Any, weights: Array | None) -> dict[str, Array]:
     """Weights for a transformer that asks for them, or has parts that do, by metadata routing."""
     if weights is None or not get_config()["enable_metadata_routing"]:
         return {}
@@ -206,6 +236,7 @@ def _set_up(
     )
     rows = coordinates.rows(X)
     front = front_of(transformers_of(estimator), table, coordinates)
+    folded = _check_folds(front) if options.fold_scaler else None
     used = np.flatnonzero(weighted)
     problem, gram, kept = sums_of_squares(problem, coordinates, rows, front, table, used, before)
     objective = Objective(
@@ -221,7 +252,28 @@ def _set_up(
         objective.count(1)
     noise = options.score_noise * problem.unit / _typical_norm(objective)
     radius = 0.5 * options.mu * noise * (1 - 1e-12)
-    return Prepared(estimator, head, problem, coordinates, objective, noise, radius, used, kept)
+    return Prepared(
+        estimator,
+        head,
+        problem,
+        coordinates,
+        objective,
+        noise,
+        radius,
+        used,
+        kept,
+        folded=folded,
+    )
+
+
+def _check_folds(front: Front | None) -> Front:
+    if front is None or not front.scaled:
+        raise WrongInput(
+            "fold_scaler must be False unless the pipeline is a StandardScaler and a head with an "
+            "intercept, on columns of doubles. Leave other transformers out, or set "
+            "fold_scaler=False."
+        )
+    return front
 
 
 def _checked_rows(head: Any, X: Any) -> Any:
@@ -249,29 +301,32 @@ def _check_size(X: Any) -> None:
         )
 
 
-def release(prepared: Prepared, start: Any, source: GaussianSource) -> Release:
+def release(prepared: Prepared, start: Array | None, source: GaussianSource) -> Release:
     """Solve the head from a start, add noise, and build the fitted estimator.
 
-    `start` is an earlier release or None. Only released parameters may be a start. The parameters
+    `start` are standard parameters or None. Only released parameters may be a start. The parameters
     are written into the estimator of `prepared`, which can be released once.
     """
     p = prepared
-    theta = solve(p.objective, standard_parameters(p, start), p.radius)
-    if p.noise < 2.0**-30 * float(np.abs(theta).max()):
+    theta = solve(p.objective, start, p.within)
+    normal = source.normal(theta.shape)
+    least = p.noise if p.shape is None else p.noise / math.sqrt(p.shape.largest)
+    if least < 2.0**-30 * float(np.abs(theta).max()):
         raise NoiseBelowPrecision(
-            f"the noise, {p.noise:.2g}, would be lost in the rounding of the parameters. Raise "
-            "score_noise or regularise more."
+            f"the noise, {least:.2g}, would be lost in the rounding of the parameters. Raise "
+            f"{'score_noise' if p.shape is None else 'noise_scale'} or regularise more."
         )
-    theta = theta + p.noise * source.normal(theta.shape)
-    HEADS[type(p.head)].release(p.head, p.problem, *p.coordinates.out(theta))
+    theta = theta + p.noise * (normal if p.shape is None else p.shape.noise(normal))
     convexity = "factorisation or penalty" if has_exact_hessian(p.objective) else "penalty"
     return Release(
-        p.estimator,
+        p.finished(theta),
         p.noise,
         p.radius,
         source.private,
         convexity,
         p.transformers_sha256,
+        None if p.shape is None else p.shape.curvature,
+        None if p.shape is None else p.shape.penalty_factor,
     )
 
 
@@ -282,7 +337,7 @@ def standard_parameters(p: Prepared, head: Any) -> Array | None:
     coef, intercept = HEADS[type(p.head)].read(head)
     if coef.shape != (len(p.coordinates.scale), p.objective.shape[1]):
         return None
-    return p.coordinates.into(coef, intercept)
+    return p.into(coef, intercept)
 
 
 def head_of(estimator: Any) -> Any:

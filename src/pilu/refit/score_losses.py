@@ -50,6 +50,10 @@ class ScoreLoss(Protocol):
         """A good constant score for targets of this mean."""
         ...
 
+    def usual_curvature(self, y: Array, w: Array) -> float:
+        """A typical second derivative: the largest possible one, if there is a largest."""
+        return 1.0
+
 
 @dataclass(frozen=True)
 class SquaredError(ScoreLoss):
@@ -110,6 +114,10 @@ class Logistic(ScoreLoss):
         """Zero."""
         return 0.0
 
+    def usual_curvature(self, y: Array, w: Array) -> float:
+        """A quarter, the largest."""
+        return 0.25
+
 
 @dataclass(frozen=True)
 class Softmax(ScoreLoss):
@@ -144,6 +152,10 @@ class Softmax(ScoreLoss):
     def first_score(self, mean: float) -> float:
         """Zero."""
         return 0.0
+
+    def usual_curvature(self, y: Array, w: Array) -> float:
+        """A half, the largest."""
+        return 0.5
 
 
 @dataclass(frozen=True)
@@ -208,6 +220,10 @@ class SquaredHinge(ScoreLoss):
         """Zero."""
         return 0.0
 
+    def usual_curvature(self, y: Array, w: Array) -> float:
+        """Two."""
+        return 2.0
+
 
 @dataclass(frozen=True)
 class Tweedie(ScoreLoss):
@@ -255,3 +271,8 @@ class Tweedie(ScoreLoss):
     def first_score(self, mean: float) -> float:
         """The log of the mean."""
         return float(np.log(mean)) if mean > 0 else 0.0
+
+    def usual_curvature(self, y: Array, w: Array) -> float:
+        """That at the mean of the targets, a power of two."""
+        mean = float((w * y).sum() / np.broadcast_to(w, y.shape).sum())
+        return 2.0 ** round((2.0 - self.power) * np.log2(mean)) if mean > 0 else 1.0

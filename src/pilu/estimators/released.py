@@ -1,0 +1,104 @@
+"""A fitted `Forgetful` as the estimator that it released: predictions, attributes, tags."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from pilu.estimators.refitted import Refitted
+from pilu.refit.program import head_of
+
+
+def released_has(name: str) -> Callable[[Any], bool]:
+    """A check for `available_if`: whether the released estimator has a method."""
+
+    def check(model: Any) -> bool:
+        fitted = "fitted_" in model.__dict__
+        getattr(model.fitted_.released if fitted else model.estimator, name)
+        return True
+
+    return check
+
+
+class ReleasedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Predicts with the released estimator, and shows its fitted attributes."""
+
+    estimator: Any
+    fitted_: Refitted
+
+    def __getstate__(self) -> dict[str, Any]:
+        # An estimator that was fitted outside would carry its parameters into the pickle.
+        return {**super().__getstate__(), "estimator": clone(self.estimator, safe=False)}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "fitted_" in self.__dict__
+
+    @property
+    def released_(self) -> Any:
+        """The released estimator."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet. Call fit first.")
+        return self.fitted_.released
+
+    @property
+    def remaining_(self) -> NDArray[np.intp]:
+        """Numbers of the rows that are not forgotten."""
+        check_is_fitted(self)
+        return np.flatnonzero(self.fitted_.live)
+
+    def __getattr__(self, name: str) -> Any:
+        """Fitted attributes of the released estimator, or of its head."""
+        public = name == "named_steps" or (name.endswith("_") and not name.startswith("_"))
+        if not public or "fitted_" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        released = self.fitted_.released
+        return getattr(released if hasattr(released, name) else head_of(released), name)
+
+    @available_if(released_has("predict"))  # type: ignore[untyped-decorator]
+    def predict(self, X: Any) -> Any:
+        """Predict with the released estimator."""
+        check_is_fitted(self)
+        return self.released_.predict(X)
+
+    @available_if(released_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """Class probabilities of the released estimator."""
+        check_is_fitted(self)
+        return self.released_.predict_proba(X)
+
+    @available_if(released_has("predict_log_proba"))  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Any:
+        """Logarithms of the class probabilities."""
+        check_is_fitted(self)
+        return self.released_.predict_log_proba(X)
+
+    @available_if(released_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Any:
+        """Scores of the released estimator."""
+        check_is_fitted(self)
+        return self.released_.decision_function(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Score of the released estimator."""
+        check_is_fitted(self)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(self.released_.score(X, y, **weights))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = self.estimator.__sklearn_tags__()
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.target_tags, tags.input_tags = inner.target_tags, inner.input_tags
+        return tags
+
+    @property
+    def noise_scale_(self) -> float | None:
+        """The scale of shaped noise; None if the noise is not shaped."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet. Call fit first.")
+        return self.fitted_.noise_scale

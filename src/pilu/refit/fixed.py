@@ -1,0 +1,40 @@
+"""Which transformers are fixed beforehand: their fitted state does not depend on the rows.
+
+Exposure compares a release with the release without a person. If all transformers are fixed, both
+have the same ones. Otherwise the comparison takes them as given.
+"""
+
+from typing import Any
+
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
+from sklearn.utils import get_tags
+
+from pilu.refit.program import Prepared
+
+
+def covers_transformers(prepared: Prepared) -> bool:
+    """Whether exposure covers the transformers: all are fixed, or folded into the coefficients."""
+    return all(is_fixed(step) for _, step in prepared.released_transformers)
+
+
+def is_fixed(step: Any) -> bool:
+    """Whether a transformer's state is a function of its parameters and the column types alone."""
+    if step is None or isinstance(step, str):  # "passthrough" or "drop"
+        return True
+    if isinstance(step, Pipeline):
+        return all(is_fixed(part) for _, part in step.steps)
+    if isinstance(step, FeatureUnion):
+        return all(is_fixed(part) for _, part in step.transformer_list)
+    if isinstance(step, ColumnTransformer):
+        parts = [part for _, part, _ in step.transformers]
+        return all(is_fixed(part) for part in [*parts, step.remainder])
+    if type(step) in (OneHotEncoder, OrdinalEncoder):
+        listed = not isinstance(step.categories, str)
+        pooled = step.min_frequency is not None or step.max_categories is not None
+        return listed and not pooled and getattr(step, "drop", None) != "if_binary"
+    if type(step) is SimpleImputer:
+        return step.strategy == "constant" and step.keep_empty_features and not step.add_indicator
+    return not get_tags(step).requires_fit
