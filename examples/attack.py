@@ -67,6 +67,11 @@ def row_of(matrix: Array) -> Array:
     return column[:-1] / column[-1]
 
 
+def target_of(matrix: Array, theta: Array, link: Callable) -> Array:
+    """The row's target y: its residual p - y is the last line of the matrix (x, 1) r'."""
+    return link(np.append(row_of(matrix), 1.0)[None] @ theta)[0] - matrix[-1]
+
+
 def row_from_means(before: Array, after: Array, n_before: int) -> Array:
     """The row, from the column means that a scaler keeps."""
     return n_before * before - (n_before - 1) * after
@@ -115,7 +120,7 @@ def likeliest_row(matrix: Array, whiten: Array, rows: Array, residuals: Array) -
     for x in (mean, plain, 2 * mean - plain):  # the last has r with the other sign
         start = np.append(x, np.zeros(K))
         start[p:] = -np.linalg.lstsq(slopes(start)[:, p:], misfit(start), rcond=None)[0]
-        found.append(least_squares(misfit, start, slopes, method="lm"))
+        found.append(least_squares(misfit, start, slopes, method="lm", xtol=1e-12, ftol=1e-12))
     return min(found, key=lambda one: one.cost).x[:p]
 
 
@@ -249,12 +254,8 @@ def noise_of(releases: Array, centre: Array) -> Array:
 
 def attacked(study: Study, rows: NDArray[np.intp]) -> dict[str, Array]:
     """What each attack finds for each deleted row."""
-    Z, public, penalty, link = (
-        with_ones(study.X),
-        with_ones(study.public),
-        study.penalty,
-        study.link,
-    )
+    Z, public = with_ones(study.X), with_ones(study.public)
+    penalty, link = study.penalty, study.link
     P, K = Z.shape[1], study.Y.shape[1]
     exact = study.fit(study.head)
     draws, noise = {}, {}
@@ -295,6 +296,15 @@ def report(study: Study, rows: NDArray[np.intp], found: dict[str, Array]) -> Non
         print(f"{name:30}{np.median(alike):10.2f}{share:>10.0%}{error:>10.1g}")
 
 
+def report_targets(study: Study, rows: NDArray[np.intp]) -> None:
+    Z, exact, off = with_ones(study.X), study.fit(study.head), 0.0
+    for row in rows:
+        left, Y = np.delete(Z, row, axis=0), np.delete(study.Y, row, axis=0)
+        target = target_of(left_over(exact, left, Y, study.penalty, study.link), exact, study.link)
+        off = max(off, float(np.abs(target - study.Y[row]).max()))
+    print(f"Exact models also give y back, within {off:.0e}.")
+
+
 def report_people(study: Study, rows: Any, found: Any, places: list[slice], table: Any) -> None:
     ages = table["age"].to_numpy()[rows]
     known = ~np.isnan(ages)
@@ -318,9 +328,7 @@ def membership(study: Study, n_draws: int) -> None:
     shift = np.abs(study.Y - Z @ exact)[:, 0] * np.sqrt(h / (1 - h))
     row = int(np.argsort(shift)[-10])  # the first ones may set the size of the noise itself
     without = study.fit(study.head, without=row)
-    print(
-        f"\n{study.name}: was row {row} learned? {n_draws} releases with it, {n_draws} without it"
-    )
+    print(f"\n{study.name}: was row {row} learned? {n_draws} releases with it, as many without")
     for name, model in forgetting(study).items():
         there = np.array([study.fit(model, seed=j) for j in range(n_draws)])
         gone = np.array([study.fit(model, row, seed=10_000 + j) for j in range(n_draws)])
@@ -376,6 +384,7 @@ def main() -> None:
         rows = rng.choice(len(study.X), options.rows, replace=False)
         found = attacked(study, rows)
         report(study, rows, found)
+        report_targets(study, rows)
         if study is people:
             report_people(study, rows, found, places, table)
         if study is images:
