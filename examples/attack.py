@@ -242,7 +242,7 @@ NEVER = "fitted without the row"  # and with exposure 1: what the attacker finds
 
 
 def forgetting(study: Study) -> dict[str, Any]:
-    capped = Forgetful(study.head, exposure=EPSILON, exposure_delta=DELTA)
+    capped = Forgetful(study.head, max_exposure=EPSILON, exposure_delta=DELTA)
     return {DEFAULT: Forgetful(study.head), CAPPED: capped}
 
 

@@ -28,7 +28,7 @@ def at_most(count, n):
 
 
 def capped(head):
-    return Forgetful(head, exposure=EPSILON, exposure_delta=DELTA)
+    return Forgetful(head, max_exposure=EPSILON, exposure_delta=DELTA)
 
 
 @cache

@@ -85,6 +85,18 @@ class Measured:
     n: int
     parts: tuple[tuple[Rows, Shifts], ...]  # places among the n people, and their shifts
 
+    @classmethod
+    def of(cls, n: int, parts: Sequence[tuple[Rows, Shifts]]) -> "Measured":
+        """Parts with equally many directions, which are worked on together, as one."""
+        alike: dict[tuple[int, int], list[tuple[Rows, Shifts]]] = {}
+        for places, shifts in parts:
+            alike.setdefault((shifts.known.shape[1], shifts.count), []).append((places, shifts))
+        joined = (
+            (np.concatenate([p for p, _ in some]), _joined([s for _, s in some]))
+            for some in alike.values()
+        )
+        return cls(n, tuple(joined))
+
     def epsilons(self, scale: float, charge: float, delta: float, *, least: bool = False) -> Array:
         """Epsilon of each person, or the least that it can be."""
         out = np.zeros(self.n)
@@ -108,7 +120,7 @@ class Measured:
         """With the shifts of some people in place of these."""
         kept = [(p, s, ~np.isin(p, places)) for p, s in self.parts]
         parts = [(p[left], s.take(left)) for p, s, left in kept if left.any()]
-        return Measured(self.n, (*parts, *((places[p], s) for p, s in other.parts)))
+        return Measured.of(self.n, [*parts, *((places[p], s) for p, s in other.parts)])
 
     def without_bound(self, places: Rows) -> "Measured":
         """The same, where nothing is promised to some people."""
@@ -154,7 +166,8 @@ def measure(
             for part in in_blocks(len(places), m * objective.shape[0] * _scores(radii)):
                 done.append(_proved(radii, shape, shaped, groups[part]))
                 bar.update(part.stop - part.start)
-            parts.append((places, _joined(done, off)))
+            shifts = _joined(done)
+            parts.append((places, replace(shifts, rest=shifts.rest + off)))
     measured = Measured(len(people), tuple(parts))
     loose = measured.loose(8 * off)  # a refit would not do much better
     if not len(loose):
@@ -196,7 +209,7 @@ def measure_exactly(
                     shifts = _shifts(objective, shape, shaped, rows[None], step[None], own)
                 parts.append((np.array([place]), shifts))
             bar.update()
-    return Measured(len(people), tuple(parts))
+    return Measured.of(len(people), parts)
 
 
 def _in_noise(within: float, shape: Shape, shaped: bool) -> float:
@@ -339,10 +352,10 @@ def _shifts(
     return Shifts(np.hstack(leverages), np.hstack(known), rest, K if shared else 1)
 
 
-def _joined(parts: list[Shifts], off: float) -> Shifts:
+def _joined(parts: list[Shifts]) -> Shifts:
     return Shifts(
         np.concatenate([p.leverages for p in parts]),
         np.concatenate([p.known for p in parts]),
-        np.concatenate([p.rest for p in parts]) + off,
+        np.concatenate([p.rest for p in parts]),
         parts[0].count,
     )
