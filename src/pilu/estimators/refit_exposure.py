@@ -73,7 +73,7 @@ def _solved(
     estimator: Any, fitted: Refitted, table: Table, options: Options
 ) -> tuple[Prepared, Array]:
     """The program of the present release, and its minimiser to the proved distance."""
-    prepared = prepare(estimator, table, options)
+    prepared = prepare(estimator, table, options, fitted.kept)  # its Gram matrix will do
     if fitted.noise_scale is not None:
         shape = Shape.of(prepared.objective, penalty_factor=fitted.penalty_factor)
         prepared = with_noise(prepared, options, fitted.noise_scale, shape)

@@ -89,8 +89,8 @@ class RowBook:
         """
         if subject is not None or subjects is not None:
             check_only_one(requests=requests, subject=subject, subjects=subjects)
-        elif requests is None and self.subjects is not None:
-            subjects = list(self.subjects)
+        elif requests is None and self.subjects is not None:  # all of them have rows that are left
+            return tuple(self.subjects), [np.array(rows) for rows in self.subjects.values()]
         if subject is not None or subjects is not None:
             people = [subject] if subjects is None else _people(subjects)
             names = tuple(_plain(name) for name in people)

@@ -42,9 +42,8 @@ _QUANTILES = (0.5, 0.9, 0.99, 1.0)  # of the needed radii, each twice, as radii 
 class Moves:
     """How the parameters of some outputs move when each of N groups leaves."""
 
-    whitened: Array  # L' step: N x P x outputs, or N x (P outputs) x 1 if they share a loss
-    columns: Array  # the rows that leave, whitened, times the root of their curvature
-    leverage: Array  # N: h, the largest eigenvalue
+    gram: Array  # N x mJ x mJ: leverage matrices of the rows that leave
+    steps: Array | None  # N x P x outputs
     rest: Array  # N: bound on |d - step| in the metric of B; infinite where nothing is proved
 
 
@@ -66,54 +65,75 @@ class System:
         """J: 1, or the number of outputs that share a loss."""
         return int(self.roots.shape[1])
 
-    def whitened_rows(self, rows: NDArray[np.intp]) -> Array:
-        """L^-1 (z x e_c) of rows: n x J x PJ."""
-        z, J = dense_rows(self.objective, rows), self.scores_per_row
-        n, P = z.shape
-        columns = np.zeros((J, P, n, J))
-        for c in range(J):
-            columns[c, :, :, c] = z.T
-        white = self.metric.whiten(columns.reshape(J * P, n * J))
-        return np.ascontiguousarray(white.T).reshape(n, J, J * P)
+    def solved_rows(self, z: Array) -> Array:
+        """B^-1 (z x e_c) of rows, n x J x JP."""
+        P, J = z.shape[1], self.scores_per_row
+        parts = [z @ self.metric.inverse[c * P : (c + 1) * P] for c in range(J)]
+        return parts[0][:, None] if J == 1 else np.stack(parts, axis=1)
 
-    def moves(self, groups: Groups) -> Moves:
-        """How the minimiser moves when each group leaves."""
+    def lengths(self, rows: NDArray[np.intp]) -> Array:
+        """Largest squared length of each row in the metric of B^-1, over its J scores."""
+        z = dense_rows(self.objective, rows)[:, None]
+        return largest_eigenvalues(self._products(z, self.solved_rows(z[:, 0]), len(rows)))
+
+    def _products(self, z: Array, solved: Array, N: int) -> Array:
+        """Inner products in the metric of B^-1 of N groups of rows, mJ x mJ each."""
+        J, P = self.scores_per_row, z.shape[-1]
+        m = z.reshape(N, -1, P).shape[1]
+        blocks = solved.reshape(N, m * J, J, P)
+        Q = np.einsum("nip,nkcp->nick", z.reshape(N, m, P), blocks, optimize=m * J > 1)
+        return np.asarray(Q.reshape(N, m * J, m * J))
+
+    def moves(self, groups: Groups, *, with_steps: bool) -> Moves:
+        """How the minimiser moves when each group leaves; steps only if they are asked for."""
         (N, m), J = groups.shape, self.scores_per_row
-        gone = groups.ravel()
-        V = self.whitened_rows(gone)
-        size, R = V.shape[2], self.slopes.shape[2]
-        if J == 1:
-            pull = V[:, 0, :, None] * self.slopes[gone, 0, None, :]
-            C = V[:, 0] * self.roots[gone, 0]
-        else:
-            pull = np.einsum("njp,njr->npr", V, self.slopes[gone], optimize=True)
-            C = np.einsum("njp,njk->nkp", V, self.roots[gone], optimize=True)
-        pull = pull.reshape(N, m, size, R).sum(axis=1)
-        C = C.reshape(N, m * J, size)
-        gram = C @ C.transpose(0, 2, 1)
+        z, solved = dense_rows(self.objective, groups.ravel()), None
+        if with_steps or J > 1:
+            solved = self.solved_rows(z)
+            Q = self._products(z, solved, N)
+        else:  # half the work
+            Q = products(self.metric.whiten(z.T).T.reshape(N, m, -1))
+        roots = _block_diagonal(self.roots[groups])
+        slopes = self.slopes[groups].reshape(N, m * J, -1)
+        gram = roots.transpose(0, 2, 1) @ Q @ roots
         leverage = largest_eigenvalues(gram) * (1 + 4 * self.metric.error) * _UP
         possible = leverage < 1.0
-        gram[~possible] = 0.0
-        inner = np.linalg.solve(np.eye(m * J) - gram, C @ pull)
-        whitened = pull + C.transpose(0, 2, 1) @ inner
         left: Array = np.sqrt(np.where(possible, 1.0 - leverage, 1.0))
+        safe = np.where(possible[:, None, None], gram, 0.0)
+        pulled = Q @ slopes
+        inner = np.linalg.solve(np.eye(m * J) - safe, roots.transpose(0, 2, 1) @ pulled)
+        weights = slopes + roots @ inner
         error = 2 * self.metric.error / left**2  # of B and its factor, relative to B'
         with np.errstate(all="ignore"):
-            nu = np.sqrt(np.maximum((pull * whitened).sum(axis=(1, 2)), 0.0))
+            nu = np.sqrt(np.maximum((pulled * weights).sum(axis=(1, 2)), 0.0))
             nu = (nu * (1 + error) + self.gradient / left) * _UP
             rest = self.gradient / left + self.rest_of(nu, leverage) + 2 * error * nu
         rest = np.where(possible & np.isfinite(rest), rest / left * _UP, np.inf)
-        return Moves(whitened, C, np.minimum(leverage, 1.0), rest)
+        steps = None
+        if solved is not None:
+            # The sum of the solved rows with these weights.
+            steps = solved.reshape(N, m * J, -1).transpose(0, 2, 1) @ weights
+            if J > 1:  # the outputs of a row one after another
+                steps = steps.reshape(N, J, -1).transpose(0, 2, 1)
+        return Moves(gram, steps, rest)
 
-    def steps(self, moves: Moves) -> Array:
-        """The steps themselves, N x P x outputs."""
-        N, size, R = moves.whitened.shape
-        flat = np.ascontiguousarray(moves.whitened.transpose(1, 0, 2)).reshape(size, N * R)
-        steps = self.metric.solve_whitened(flat).reshape(size, N, R).transpose(1, 0, 2)
-        J = self.scores_per_row
-        if J > 1:  # the outputs of a row one after another
-            steps = steps.reshape(N, J, size // J).transpose(0, 2, 1)
-        return steps
+
+def products(rows: Array) -> Array:
+    """Inner products of each of N groups of rows."""
+    if rows.shape[1] == 1:
+        return np.asarray(np.einsum("nip,nip->ni", rows, rows)[:, :, None])
+    return np.asarray(rows @ rows.transpose(0, 2, 1))
+
+
+def _block_diagonal(blocks: Array) -> Array:
+    """N x m x J x J as N matrices of size mJ."""
+    N, m, J, _ = blocks.shape
+    if m == 1:
+        return blocks[:, 0]
+    out = np.zeros((N, m, J, m, J))
+    for i in range(m):
+        out[:, i, :, i, :] = blocks[:, i]
+    return np.asarray(out.reshape(N, m * J, m * J))
 
 
 def dense_rows(objective: Objective, rows: NDArray[np.intp]) -> Array:
@@ -230,8 +250,7 @@ def _lengths(system: System) -> Iterator[float]:
     """The largest |z_j|^2 in the metric of B^-1, block by block (over J scores at once)."""
     n, J = system.objective.rows.shape[0], system.scores_per_row
     for part in in_blocks(n, len(system.metric.matrix) * J):
-        V = system.whitened_rows(np.arange(part.start, part.stop))
-        top = float(largest_eigenvalues(V @ V.transpose(0, 2, 1)).max())
+        top = float(system.lengths(np.arange(part.start, part.stop)).max())
         yield top * (1 + 4 * system.metric.error) * _UP
 
 
@@ -337,8 +356,7 @@ def _needed_radii(system: System, shape: Shape) -> Array:
     parts = []
     for part in in_blocks(n, len(system.metric.matrix)):
         rows = np.arange(part.start, part.stop)
-        V = system.whitened_rows(rows)[:, 0]
-        q = (V * V).sum(axis=1)
+        q = system.lengths(rows)
         h = np.minimum(system.roots[rows, 0, 0] ** 2 * q, 0.99)
         parts.append(np.abs(system.slopes[rows, 0, 0]) * np.sqrt(q * wide) / (1 - h))
     return np.concatenate(parts)

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
 from pilu.exceptions import BeyondPrecision
 from pilu.refit.gram import gamma, rounding_of_sums
@@ -52,6 +52,14 @@ class Metric:
         """An upper bound on the eigenvalues."""
         sums = float(np.abs(self.matrix).sum(axis=0).max())
         return min(sums, float(np.trace(self.matrix))) * (1 + self.error) * (1 + 1e-9)
+
+    @cached_property
+    def inverse(self) -> Array:
+        """The inverse matrix; its error is within four times `error`, relative to itself."""
+        inverse: Array = cho_solve(
+            (self.factor, True), np.eye(len(self.factor)), check_finite=False
+        )
+        return inverse
 
     def whiten(self, columns: Array) -> Array:
         """L^-1 times columns: their inner products are those of the inverse matrix."""
