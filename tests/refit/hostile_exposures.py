@@ -99,8 +99,9 @@ def _one(head: str, rng: Rng, *, plain: bool) -> Hostile | None:
         return None
     asked = rng.permutation(sorted(set(people)))[:_REQUESTS]
     cases = [Case(str(person), _pair(exposures, people, person)) for person in asked]
-    lengths = [np.linalg.norm(c.pair.shift) for c in cases if c.pair and len(c.pair.shift)]
-    typical = float(np.median(lengths)) if lengths else 1.0
+    lengths = np.array([np.linalg.norm(c.pair.shift) for c in cases if c.pair is not None])
+    telling = lengths[lengths > 1e-3 * lengths.max(initial=0.0)]
+    typical = float(np.median(telling)) if len(telling) else 1.0
     scale = float(f"{max(typical, 1e-6) * 10 ** rng.uniform(-0.7, 0.7):.3g}")
     ordinary = (
         table in ("plain", "duplicated rows", "kinks")
