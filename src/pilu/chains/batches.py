@@ -5,15 +5,14 @@ never moves the others. An empty batch still takes its step. A single batch of a
 batch.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.chains.problem import Run
+from pilu.chains.problem import Problem, Run
 from pilu.chains.schedule import Segment
 from pilu.chains.shortfall import Shortfall, shortfall_by_descent
 from pilu.data.rows import RowSource
@@ -76,7 +75,7 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchedObjective(ABC):
+class BatchedObjective(Problem):
     """A batched problem. It is immutable: forgetting rows returns a new one.
 
     `largest` bounds the curvature of every batch's objective, alpha included. The bound still holds
@@ -91,8 +90,6 @@ class BatchedObjective(ABC):
 
     keeps_law: ClassVar[bool] = True  # every request needs its one pass over all steps
     reads_rows: ClassVar[bool] = True
-    statistics: ClassVar[None] = None  # every step reads its rows
-    statistics_error: ClassVar[float] = 0.0
 
     @property
     def n_batches(self) -> int:
@@ -144,24 +141,8 @@ class BatchedObjective(ABC):
         """The same problem with its rows attached or detached."""
         return replace(self, source=source)
 
-    def consolidate(self) -> None:
-        """Do nothing: no values of forgotten rows are held."""
-        return None
-
     def drawing_privately(self) -> Self:
         """The same: it draws nothing of its own."""
-        return self
-
-    def for_steps(self, step_size: float) -> Self:
-        """The same problem: its constants depend on the rows only."""
-        return self
-
-    def is_consistent(self, tolerance: float) -> None:
-        """None: there are no statistics to compare with an eigenbasis."""
-        return None
-
-    def recollected(self, read: object = None) -> Self:
-        """The same problem: there are no statistics to collect."""
         return self
 
     @property
@@ -214,16 +195,8 @@ class BatchedObjective(ABC):
         """All steps on their rows."""
         return 2.0 * learning.steps * self.batch_size * self.n_parameters * self.n_outputs
 
-    def describe_loss(self) -> dict[str, Any]:
-        """Name and options of the loss."""
-        return {"name": "squared"}
-
     def record(self) -> dict[str, Any]:
         """What a store keeps as plain numbers; a store takes full batches only."""
         if self.minibatch_size is not None:
             raise WrongInput("batch_size must be None for a store, got mini-batches.")
         return {}
-
-    def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """No arrays: rows are not stored."""
-        return iter(())

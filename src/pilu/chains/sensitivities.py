@@ -20,20 +20,27 @@ ROUNDING = 1e-12  # relative allowance for the floating-point error of means, va
 
 
 class Sensitivities(Protocol):
-    """Bounds that fail, all together, with probability at most `slack`."""
+    """Bounds that fail, all together, with probability at most `slack`.
+
+    What most kinds have in common is written here, once.
+    """
 
     @property
     def rounding(self) -> float:
         """Relative allowance for the floating-point error of residual means and variances."""
+        return ROUNDING
 
     def terms(self, slack: float) -> dict[str, Any]:
         """What the bounds rest on besides the data, for the certificate."""
+        return {}
 
     def check_options(self, *, group: str, strong_convexity: str) -> None:
         """Refuse options of the theorem that this kind of problem does not have."""
+        return None
 
     def prepare(self, rows: NDArray[np.intp]) -> None:
-        """Do once what the sums over requests for these rows share."""
+        """Do once what all requests about these rows share, if there is anything."""
+        return None
 
     def of_each(self, rows: Request, slack: float) -> Array:
         """Bounds for each row by itself: (n x N)."""

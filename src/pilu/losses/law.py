@@ -32,8 +32,9 @@ from numpy.typing import NDArray
 from pilu._checks import check_memory, complaint
 from pilu._progress import progress_bar
 from pilu.chains.chain import SimulatedGaussian
+from pilu.chains.problem import Law
 from pilu.chains.schedule import Schedule
-from pilu.chains.sensitivities import ROUNDING, contraction_between
+from pilu.chains.sensitivities import ROUNDING, Sensitivities, contraction_between
 from pilu.data.rows import Request
 from pilu.exceptions import BeyondPrecision, WrongInput
 
@@ -55,10 +56,10 @@ class Simulated(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothLaw:
+class SmoothLaw(Law):
     """The chain of a smooth problem, from a fixed start (p x C).
 
-    Implements `chains.problem.Law` with bounds by concentration: iterates are not Gaussian.
+    Iterates are not Gaussian: bounds are by concentration.
     """
 
     problem: "SmoothProblem"
@@ -67,7 +68,6 @@ class SmoothLaw:
     start: Array
 
     is_gaussian: ClassVar[bool] = False
-    blas_threads: ClassVar[int | None] = None
 
     @property
     def n_outputs(self) -> int:
@@ -163,9 +163,6 @@ class SmoothLaw:
         """Bounds on the rows' gradients at their visits."""
         return SmoothSensitivities(self)
 
-    def prepare_after_learning(self) -> None:
-        """Do nothing: the auxiliary runs are simulated on first use."""
-
     def comparison(self, request: Request, likely_size: int = 0) -> NoReturn:
         """Refused: the two runs of Definition 1 have no known law."""
         raise complaint(
@@ -175,21 +172,13 @@ class SmoothLaw:
             "Only ridge has Gaussian iterates.",
         )
 
-    def coordinates(self, X: Array) -> Array:
-        """The rows, unchanged."""
-        return X
-
-    def portable(self) -> None:
-        """None: requests share the auxiliary runs."""
-        return None
-
     def forecast(self, points: Array, n_unlearn_steps: int) -> NoReturn:
         """Refused: the score after a request has no closed form."""
         raise WrongInput(f"the {self.problem.loss.name} loss has no forecast in closed form.")
 
 
 @dataclass(frozen=True)
-class SmoothSensitivities:
+class SmoothSensitivities(Sensitivities):
     """Sensitivity bounds of a chain with a smooth loss, on a full batch or on mini-batches."""
 
     law: SmoothLaw

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from pilu._progress import progress_bar
 from pilu.chains.comparison import Comparison
+from pilu.chains.problem import Law
 from pilu.chains.schedule import (
     UNIT,
     Schedule,
@@ -78,10 +79,10 @@ class Means(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MinibatchLaw:
+class MinibatchLaw(Law):
     """The law of every iterate of a chain on mini-batches, from a fixed start (p x d).
 
-    Implements `chains.problem.Law`. Maps of different batches do not commute: all is dense.
+    Maps of different batches do not commute: all is dense.
     """
 
     problem: "MinibatchProblem"
@@ -90,7 +91,6 @@ class MinibatchLaw:
     start: Array
 
     is_gaussian: ClassVar[bool] = True
-    blas_threads: ClassVar[int | None] = None
 
     @property
     def n_outputs(self) -> int:
@@ -304,14 +304,6 @@ class MinibatchLaw:
     def comparison(self, request: Request, likely_size: int = 0) -> Comparison:
         """The run with the rows against the run without them."""
         return compare_minibatches(self, request.rows, request.X, request.Y)
-
-    def coordinates(self, X: Array) -> Array:
-        """The rows, unchanged."""
-        return X
-
-    def portable(self) -> None:
-        """None: one request uses all cores."""
-        return None
 
     def forecast(self, points: Array, n_unlearn_steps: int) -> MinibatchForecast:
         """Predictions at some points."""

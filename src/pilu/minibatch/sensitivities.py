@@ -6,13 +6,13 @@ all its rows.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu.chains.sensitivities import (
-    ROUNDING,
+    Sensitivities,
     contraction_between,
     gaussian_norm_bound,
     joint_norm_bounds,
@@ -26,19 +26,10 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class MinibatchSensitivities:
+class MinibatchSensitivities(Sensitivities):
     """Sensitivity bounds of a chain on mini-batches."""
 
     law: "MinibatchLaw"
-
-    rounding: ClassVar[float] = ROUNDING
-
-    def terms(self, slack: float) -> dict[str, Any]:
-        """No extra terms: the laws are exact."""
-        return {}
-
-    def check_options(self, *, group: str, strong_convexity: str) -> None:
-        """Accept all options of the theorem."""
 
     def prepare(self, rows: NDArray[np.intp]) -> None:
         """Compute the residual variances of these rows together."""

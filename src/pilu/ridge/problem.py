@@ -8,6 +8,7 @@ eigenbasis is computed when there are too many of them, or when it or the statis
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -16,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._digits import up_to_grid
+from pilu._processes import blas
 from pilu.chains.chain import walk
 from pilu.chains.comparison import Comparison, View
-from pilu.chains.problem import GaussianSource, Run
+from pilu.chains.problem import GaussianSource, Law, Problem, Run
 from pilu.chains.schedule import UNIT, Segment
 from pilu.chains.shortfall import Shortfall
 from pilu.data.rows import Request, RowSource
@@ -45,20 +47,20 @@ _DENSE_SHARE = 0.6  # of the parameters: a projection on more of them is not che
 
 
 @dataclass(frozen=True, eq=False)
-class RidgeLaw(RidgeIterates):
-    """The law of a chain on all rows: implements `chains.problem.Law` in an eigenbasis."""
+class RidgeLaw(RidgeIterates, Law):
+    """The law of a chain on all rows, in an eigenbasis."""
 
     is_gaussian: ClassVar[bool] = True
-    # Matrices have a few dozen rows: a second thread is slower.
-    blas_threads: ClassVar[int | None] = 1
 
     @property
     def sensitivities(self) -> RidgeSensitivities:
         """Bounds on gradients at every step."""
         return RidgeSensitivities(self)
 
-    def prepare_after_learning(self) -> None:
-        """Do nothing: profiles are computed on first use."""
+    def threads(self) -> AbstractContextManager[object]:
+        """One BLAS thread. Matrices have a few dozen rows: a second thread is slower."""
+        limited: AbstractContextManager[object] = blas().limit(limits=1)
+        return limited
 
     def forecast(self, points: Array, n_unlearn_steps: int) -> RidgeForecast:
         """Predictions at some points."""
@@ -113,8 +115,8 @@ class _Known:
         return self.statistics.without(*self.pending)
 
 
-class RidgeProblem:
-    """Ridge regression on all rows at every step, as a `chains.problem.Problem`.
+class RidgeProblem(Problem):
+    """Ridge regression on all rows at every step.
 
     It represents a fixed set of rows: forgetting rows returns a new problem. Internally,
     `consolidate` replaces the correction by a new eigenbasis. A correction holds the values of
@@ -133,6 +135,7 @@ class RidgeProblem:
     ) -> None:
         self.source = source
         self.alpha = alpha
+        self.n_outputs = int(known.spectrum.cross.shape[1])
         self.solver = solver
         self._known = known
 
@@ -173,12 +176,7 @@ class RidgeProblem:
         return cls(source, alpha, _Known.of(statistics, alpha), solver)
 
     @property
-    def n_outputs(self) -> int:
-        """Columns of theta, d."""
-        return int(self._known.spectrum.cross.shape[1])
-
-    @property
-    def largest(self) -> float:
+    def largest(self) -> float:  # type: ignore[override]  # `consolidate` replaces it
         """Largest eigenvalue of A; an upper bound while there is a correction."""
         return self._known.spectrum.largest
 
@@ -265,10 +263,6 @@ class RidgeProblem:
         """The same problem: it draws nothing of its own."""
         return self
 
-    def for_steps(self, step_size: float) -> "RidgeProblem":
-        """The same problem: the eigenbasis does not depend on the steps."""
-        return self
-
     def walk(
         self,
         theta: Array,
@@ -330,10 +324,6 @@ class RidgeProblem:
         if self.solver == "gradient":
             work += 2.0 * learning.steps * n * p * self.n_outputs
         return work
-
-    def describe_loss(self) -> dict[str, Any]:
-        """Name of the loss."""
-        return {"name": "squared"}
 
     def record(self) -> dict[str, Any]:
         """What a store keeps as plain numbers."""

@@ -1,7 +1,6 @@
 """Sensitivity bounds of a full-batch ridge chain   [PILU, Thm 1(i)]."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 
 from pilu.chains.sensitivities import (
     ROUNDING,
+    Sensitivities,
     contraction_between,
     gaussian_norm_bound,
     joint_norm_bounds,
@@ -21,25 +21,13 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class RidgeSensitivities:
+class RidgeSensitivities(Sensitivities):
     """Sensitivity bounds of a full-batch chain.
 
     Iterate 0 is deterministic and needs no tail. The paper's union bound over all steps is kept.
     """
 
     law: RidgeIterates
-
-    rounding: ClassVar[float] = ROUNDING
-
-    def terms(self, slack: float) -> dict[str, Any]:
-        """No extra terms: the laws are exact."""
-        return {}
-
-    def check_options(self, *, group: str, strong_convexity: str) -> None:
-        """Accept all options of the theorem."""
-
-    def prepare(self, rows: NDArray[np.intp]) -> None:
-        """Do nothing: requests share only the law."""
 
     def of_each(self, rows: Request, slack: float) -> Array:
         """Bounds for each row on its own: (n x N).
