@@ -9,7 +9,8 @@ from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import RowSource
 from pilu.ridge import forecast as forecast_module
 from pilu.ridge.forecast import RidgeForecast
-from pilu.ridge.problem import RidgeLaw, RidgeProblem
+from pilu.ridge.law import RidgeLaw
+from pilu.ridge.problem import RidgeProblem
 
 
 def problem(rng, n, p, d, segments, alpha, *, zero_start, power=0.5):

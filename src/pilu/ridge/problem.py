@@ -8,7 +8,6 @@ eigenbasis is computed when there are too many of them, or when it or the statis
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -17,20 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._digits import up_to_grid
-from pilu._processes import blas
 from pilu.chains.chain import walk
-from pilu.chains.comparison import Comparison, View
-from pilu.chains.problem import GaussianSource, Law, Problem, Run
+from pilu.chains.problem import GaussianSource, Problem, Run
 from pilu.chains.schedule import UNIT, Segment
 from pilu.chains.shortfall import Shortfall
-from pilu.data.rows import Request, RowSource
+from pilu.data.rows import RowSource
 from pilu.data.statistics import ReadShare, Statistics
-from pilu.ridge.forecast import RidgeForecast, shortfall_of
-from pilu.ridge.iterates import RidgeIterates, dense_view
-from pilu.ridge.krylov import KrylovView
-from pilu.ridge.lanczos import BlockLanczos
-from pilu.ridge.sensitivities import RidgeSensitivities
+from pilu.ridge.forecast import shortfall_of
+from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectral import Spectrum, check_room, draw_after
+from pilu.ridge.stationary import StationaryRidgeLaw
 
 Array = NDArray[np.float64]
 
@@ -39,58 +34,6 @@ _MOST_PENDING = 32  # rows in a correction
 _PER_OCTAVE = 4  # grid of a stored error: the rows are summed again after about forty deletions
 _EIGENPROBLEM = 10  # multiplications for each of p^3
 _COLUMNS_FOR_EACH = 32  # columns per row of a correction; with fewer, a new basis is cheaper
-
-_GROWTH = (40, 64, 80, 112, 160, 240)  # dimensions for each row of the request, tried in turn
-_LIKELY = 19.6  # times the sixth root of the steps: the first size, if the problem has room for it
-_DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
-_DENSE_SHARE = 0.6  # of the parameters: a projection on more of them is not cheaper
-
-
-@dataclass(frozen=True, eq=False)
-class RidgeLaw(RidgeIterates, Law):
-    """The law of a chain on all rows, in an eigenbasis."""
-
-    is_gaussian: ClassVar[bool] = True
-
-    @property
-    def sensitivities(self) -> RidgeSensitivities:
-        """Bounds on gradients at every step."""
-        return RidgeSensitivities(self)
-
-    def threads(self) -> AbstractContextManager[object]:
-        """One BLAS thread. Matrices have a few dozen rows: a second thread is slower."""
-        limited: AbstractContextManager[object] = blas().limit(limits=1)
-        return limited
-
-    def forecast(self, points: Array, n_unlearn_steps: int) -> RidgeForecast:
-        """Predictions at some points."""
-        return RidgeForecast(self, points, n_unlearn_steps)
-
-    def comparison(self, request: Request, likely_size: int = 0) -> Comparison:
-        """The run with the rows against the run without them.
-
-        The difference is seen in the Krylov space of the rows where the proved errors of that
-        projection are negligible at the noise in question. Else the space grows. Beyond a size at
-        which it is no longer cheaper, the full eigenbasis is used.
-        """
-        Z = self.coordinates(request.X)
-        views = self._views(Z, request.Y, likely_size) if Z.any() else iter(())
-        return Comparison(self.schedule, self.n_outputs, views)
-
-    def _views(self, Z: Array, targets: Array, at_least: int) -> Iterator[View]:
-        (R, p), sizes = Z.shape, list[int]()
-        if p > _DENSE_BELOW:
-            sizes = [s * R for s in _GROWTH if s * R <= _DENSE_SHARE * p]
-        if sizes:
-            likely = at_least or R * _LIKELY * self.schedule.n_steps ** (1 / 6)
-            sizes = [s for s in sizes if s >= likely] or sizes
-            lanczos = BlockLanczos(self.spectrum, Z.T)
-            for size in sizes:
-                lanczos.extend(size)
-                yield KrylovView(self, lanczos, targets, is_finest=size == sizes[-1])
-                if lanczos.exhausted:
-                    break
-        yield dense_view(self, Z, targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,8 +239,6 @@ class RidgeProblem(Problem):
     def law(self, run: Run, *, corrected: bool = False) -> RidgeLaw:
         """The law of a run; with `corrected`, its basis may have a low-rank correction."""
         if run.schedule.is_stationary:  # its comparisons need an eigenproblem anyway
-            from pilu.ridge.stationary_law import StationaryRidgeLaw  # a kind of RidgeLaw itself
-
             return StationaryRidgeLaw(self.spectrum, *run, max(self.statistics_error, UNIT))
         spectrum = self.corrected_spectrum if corrected else self.spectrum
         return RidgeLaw(spectrum, *run, max(self.statistics_error, UNIT))

@@ -1,6 +1,7 @@
 """Sensitivity bounds of a full-batch ridge chain   [PILU, Thm 1(i)]."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
@@ -14,8 +15,10 @@ from pilu.chains.sensitivities import (
     joint_norm_bounds,
 )
 from pilu.data.rows import Request
-from pilu.ridge.iterates import RidgeIterates
 from pilu.ridge.spectral import Spectrum
+
+if TYPE_CHECKING:
+    from pilu.ridge.law import RidgeLaw
 
 Array = NDArray[np.float64]
 
@@ -27,7 +30,7 @@ class RidgeSensitivities(Sensitivities):
     Iterate 0 is deterministic and needs no tail. The paper's union bound over all steps is kept.
     """
 
-    law: RidgeIterates
+    law: "RidgeLaw"
 
     def of_each(self, rows: Request, slack: float) -> Array:
         """Bounds for each row on its own: (n x N).

@@ -8,7 +8,8 @@ import pytest
 from oracles.dense import dense_laws, residual_law
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import RowSource
-from pilu.ridge.problem import RidgeLaw, RidgeProblem
+from pilu.ridge.law import RidgeLaw
+from pilu.ridge.problem import RidgeProblem
 
 SEGMENTS = [(12, 0.3), (4, 1.5), (3, 0.0), (1, 0.7)]
 
