@@ -6,6 +6,7 @@ batch.
 """
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -14,11 +15,13 @@ from numpy.typing import NDArray
 
 from pilu.chains.problem import Problem, Run
 from pilu.chains.schedule import Segment
+from pilu.chains.sensitivities import Sensitivities
 from pilu.chains.shortfall import Shortfall, shortfall_by_descent
-from pilu.data.rows import RowSource
+from pilu.data.rows import Request, RowSource
 from pilu.exceptions import WrongInput
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,16 +105,16 @@ class BatchedObjective(Problem):
         return self.source.n_columns
 
     @property
-    def batch_sizes(self) -> NDArray[np.intp]:
+    def batch_sizes(self) -> Rows:
         """Number of remaining rows in each batch."""
         starts = np.arange(0, self.source.n_rows, self.batch_size)
         return np.asarray(np.add.reduceat(self.source.live.astype(np.intp), starts))
 
-    def batch_of(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    def batch_of(self, rows: Rows) -> Rows:
         """The batch of each row."""
         return np.asarray(rows // self.batch_size)
 
-    def positions(self, t: int) -> NDArray[np.intp]:
+    def positions(self, t: int) -> Rows:
         """Fit-time positions of the remaining rows of batch t."""
         first = t * self.batch_size
         return first + np.flatnonzero(self.source.live[first : first + self.batch_size])
@@ -120,20 +123,20 @@ class BatchedObjective(Problem):
         """The batches visited by some steps."""
         return sorted({k % self.n_batches for k in steps[: self.n_batches]})
 
-    def visits(self, t: int, n_steps: int) -> NDArray[np.intp]:
+    def visits(self, t: int, n_steps: int) -> Rows:
         """Those of the first `n_steps` steps that visit batch t."""
         return np.arange(t, n_steps, self.n_batches)
 
-    def n_visits(self, rows: NDArray[np.intp], n_steps: int) -> int:
+    def n_visits(self, rows: Rows, n_steps: int) -> int:
         """Visits of the rows' batches in the first `n_steps` steps, summed over the rows."""
         return int(np.sum(-((self.batch_of(rows) - n_steps) // self.n_batches)))
 
-    def batch(self, rows: NDArray[np.intp]) -> Batch:
+    def batch(self, rows: Rows) -> Batch:
         """The rows at some positions, not checked against their digests."""
         features, targets = self.source.raw(rows, check=False)
         return Batch(features, targets, self.source.fit_intercept)
 
-    def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> Self:
+    def without(self, rows: Rows, x: Array, y: Array) -> Self:
         """The problem without `rows`; their values x and y are not used."""
         return replace(self, source=self.source.without(rows))
 
@@ -165,6 +168,13 @@ class BatchedObjective(Problem):
             most_passes=int(min(max(cycles / 10, 3), 30)),  # a tenth of learning, or little
         )
 
+    def by_batch(self, rows: Rows, n_steps: int) -> Iterator[tuple[Rows, Rows]]:
+        """For each batch of some rows: their indices, and those of n steps that visit them."""
+        batches = self.batch_of(rows)
+        for t in np.unique(batches):
+            if len(steps := self.visits(int(t), n_steps)):
+                yield np.flatnonzero(batches == t), steps
+
     @abstractmethod
     def total(self, theta: Array) -> tuple[float, Array]:
         """The sum of all batches' objectives and its gradient, in one pass."""
@@ -173,9 +183,7 @@ class BatchedObjective(Problem):
     def total_of_a_constant(self) -> float:
         """About the same sum for a model that does not use its features."""
 
-    def batch_facts(
-        self, rows: NDArray[np.intp], n_steps: int, n_unlearn_steps: int
-    ) -> dict[str, bool]:
+    def batch_facts(self, rows: Rows, n_steps: int, n_unlearn_steps: int) -> dict[str, bool]:
         """Facts about the rows' mini-batches for a certificate; empty for a full batch."""
         if self.minibatch_size is None:
             return {}
@@ -200,3 +208,32 @@ class BatchedObjective(Problem):
         if self.minibatch_size is not None:
             raise WrongInput("batch_size must be None for a store, got mini-batches.")
         return {}
+
+
+class VisitSensitivities(Sensitivities):
+    """Sensitivity bounds of a batched problem: nonzero only at the visits of the rows' batches."""
+
+    problem: BatchedObjective
+    n_steps: int
+
+    @abstractmethod
+    def at_visits(self, rows: Request, steps: Rows, slack: float, n_visits: int) -> Array:
+        """Bounds for rows of one batch at its visits, if `slack` is for `n_visits`: (R x V)."""
+
+    def of_each(self, rows: Request, slack: float) -> Array:
+        """Bounds for each row on its own: (n x N)."""
+        self.prepare(rows.rows)
+        bounds = np.zeros((len(rows.X), self.n_steps))
+        for members, steps in self.problem.by_batch(rows.rows, self.n_steps):
+            at_visits = self.at_visits(rows.part(members), steps, slack, len(steps))
+            bounds[members[:, None], steps] = at_visits
+        return bounds
+
+    def of_group_sum(self, rows: Request, slack: float) -> Array:
+        """Triangle inequality over the rows of a group: (N,)."""
+        self.prepare(rows.rows)
+        bounds, n_visits = np.zeros(self.n_steps), self.problem.n_visits(rows.rows, self.n_steps)
+        for members, steps in self.problem.by_batch(rows.rows, self.n_steps):
+            at_visits = self.at_visits(rows.part(members), steps, slack, n_visits)
+            bounds[steps] += np.sum(at_visits, axis=0)
+        return bounds

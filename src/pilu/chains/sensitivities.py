@@ -58,6 +58,31 @@ class Sensitivities(Protocol):
         """
 
 
+def row_norm_bounds(
+    X: Array,
+    Y: Array,
+    u: Array,
+    v: Array,
+    mean_errors: Array,
+    deviation_errors: Array,
+    step_size: float,
+    tail: float,
+) -> Array:
+    """Upper `tail` quantile, or more, of eta |x| |x'theta_k - y| for every row at V steps: (n x V).
+
+        eta |x| sqrt(v_k q_k),  q_k the upper `tail` quantile of chi'^2_d(|u_k|^2 / v_k)
+
+    `u` are norms of residual means, which are overwritten, and `v` residual variances (n x V). The
+    errors are bounds on those of m_k, and of the deviation along a vector of norm 1.
+    """
+    norms = np.sqrt(np.sum(np.square(X), axis=1))[:, None]
+    target_norms = np.sqrt(np.sum(np.square(Y), axis=1))[:, None]
+    u += norms * mean_errors + ROUNDING * target_norms
+    bounds = gaussian_norm_bound(u, np.sqrt(v) + norms * deviation_errors, Y.shape[1], tail)
+    bounds *= step_size * norms * (1 + ROUNDING)
+    return bounds
+
+
 def joint_norm_bounds(
     X: Array,
     Y: Array,

@@ -270,8 +270,8 @@ class Request(NamedTuple):
     Y: Array
     rows: NDArray[np.intp]  # their fit-time positions
 
-    def part(self, rows: slice) -> "Request":
-        """Some of the rows."""
+    def part(self, rows: slice | NDArray[np.intp]) -> "Request":
+        """Some of the rows, by their places in the request."""
         return Request(self.X[rows], self.Y[rows], self.rows[rows])
 
     @classmethod

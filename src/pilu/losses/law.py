@@ -21,7 +21,6 @@ auxiliary runs have shown about any row.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
@@ -31,10 +30,11 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_memory, complaint
 from pilu._progress import progress_bar
+from pilu.chains.batches import VisitSensitivities
 from pilu.chains.chain import SimulatedGaussian
 from pilu.chains.problem import Law
 from pilu.chains.schedule import Schedule
-from pilu.chains.sensitivities import ROUNDING, Sensitivities, contraction_between
+from pilu.chains.sensitivities import ROUNDING, contraction_between
 from pilu.data.rows import Request
 from pilu.exceptions import BeyondPrecision, WrongInput
 
@@ -177,11 +177,11 @@ class SmoothLaw(Law):
         raise WrongInput(f"the {self.problem.loss.name} loss has no forecast in closed form.")
 
 
-@dataclass(frozen=True)
-class SmoothSensitivities(Sensitivities):
+class SmoothSensitivities(VisitSensitivities):
     """Sensitivity bounds of a chain with a smooth loss, on a full batch or on mini-batches."""
 
-    law: SmoothLaw
+    def __init__(self, law: SmoothLaw) -> None:
+        self.law, self.problem, self.n_steps = law, law.problem, law.schedule.n_steps
 
     @property
     def rounding(self) -> float:
@@ -198,36 +198,19 @@ class SmoothSensitivities(Sensitivities):
             "delta_means": means,
         }
 
-    def of_each(self, rows: Request, slack: float) -> Array:
-        """Bounds for each row on its own: (n x N)."""
-        bounds = np.zeros((len(rows.X), self.law.schedule.n_steps))
-        for members, steps in self._by_batch(rows):
-            at_visits = self._at_visits(rows, members, steps, self._deviation(slack, len(steps)))
-            bounds[members[:, None], steps] = at_visits
-        return bounds
-
     def of_group_sum(self, rows: Request, slack: float) -> Array:
         """Triangle inequality over the rows of a group: (N,)."""
-        N = self.law.schedule.n_steps
-        bounds, n_visits = np.zeros(N), self.law.problem.n_visits(rows.rows, N)
-        for members, steps in self._by_batch(rows):
-            at_visits = self._at_visits(rows, members, steps, self._deviation(slack, n_visits))
-            bounds[steps] += np.sum(at_visits, axis=0)
-        return bounds * (1 + self.rounding)
+        return super().of_group_sum(rows, slack) * (1 + self.rounding)
 
-    def _by_batch(self, rows: Request) -> Iterator[tuple[Rows, Rows]]:
-        """The rows of each batch, as indices into the request, and the steps that visit them."""
-        problem, batches = self.law.problem, self.law.problem.batch_of(rows.rows)
-        for t in np.unique(batches):
-            steps = problem.visits(int(t), self.law.schedule.n_steps)
-            if len(steps):
-                yield np.flatnonzero(batches == t), steps
-
-    def _at_visits(self, rows: Request, members: Rows, steps: Rows, deviation: float) -> Array:
+    def at_visits(self, rows: Request, steps: Rows, slack: float, n_visits: int) -> Array:
+        """Bounds for rows of one batch at its visits: (R x V)."""
         law, loss, rounding = self.law, self.law.problem.loss, self.rounding
-        norms = np.linalg.norm(rows.X[members], axis=1)[:, None] * (1 + ROUNDING)
-        means = law.mean_statistics(rows.rows[members], len(steps))
-        away = law.spreads[steps] * deviation + rounding * law.simulated.largest_norm
+        norms = np.linalg.norm(rows.X, axis=1)[:, None] * (1 + ROUNDING)
+        means = law.mean_statistics(rows.rows, len(steps))
+        away = (
+            law.spreads[steps] * self._deviation(slack, n_visits)
+            + rounding * law.simulated.largest_norm
+        )
         away = loss.lipschitz * norms * away + rounding * np.abs(means)
         largest = loss.largest_gradient(means - away, means + away, law.n_outputs)
         if (wrong := ~(np.isfinite(largest) & (largest >= 0))).any():

@@ -16,7 +16,6 @@ itself, for all rows.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -58,15 +57,6 @@ Rows = NDArray[np.intp]
 
 _FORWARDS_FROM = 1.0  # times the number of rows at which both ways cost the same
 _POOR = 1e-9  # relative rounding error past which a variance is computed backwards
-
-
-class VisitLaw(NamedTuple):
-    """Residuals of some rows of one batch at its visits, each N(u, v I_d)."""
-
-    members: Rows  # indices into the requested rows
-    steps: Rows  # the V visits
-    means: Array  # R x d x V
-    variances: Array  # R x V
 
 
 class Means(NamedTuple):
@@ -151,16 +141,14 @@ class MinibatchLaw(Law):
             bounds[k + 1] = kept * bounds[k] + self.variances[k]
         return bounds
 
-    def residual_laws(self, rows: Rows) -> Iterator[VisitLaw]:
-        """Laws of the rows' residuals, batch by batch."""
-        batches = self.problem.batch_of(rows)
+    def residual_laws(self, rows: Rows, n_visits: int) -> tuple[Array, Array]:
+        """Residuals of rows of one batch at its first visits, each N(u, v I_d).
+
+        Returns the means u (R x d x V) and the variances v (R x V).
+        """
         self.prepare_variances(rows)
-        v = np.stack([self._known_variances[int(row)] for row in rows])
-        for t in np.unique(batches):
-            members = np.flatnonzero(batches == t)
-            steps = self.problem.visits(int(t), self.schedule.n_steps)
-            u = self.means.residuals[: len(steps), rows[members]]
-            yield VisitLaw(members, steps, np.moveaxis(u, 0, 2), v[members, : len(steps)])
+        u = np.moveaxis(self.means.residuals[:n_visits, rows], 0, 2)
+        return u, np.stack([self._known_variances[int(row)][:n_visits] for row in rows])
 
     def residual_means(self, rows: Rows, k: int) -> Array:
         """u_k of rows of the batch that step k visits: (R x d)."""
