@@ -22,7 +22,7 @@ auxiliary runs have shown about any row.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from pilu._checks import check_memory, complaint
 from pilu._progress import progress_bar
 from pilu.chains.batches import VisitSensitivities
-from pilu.chains.chain import SimulatedGaussian
+from pilu.chains.chain import SimulatedGaussian, langevin_steps
 from pilu.chains.problem import Law
 from pilu.chains.schedule import Schedule
 from pilu.chains.sensitivities import ROUNDING, contraction_between
@@ -149,10 +149,12 @@ class SmoothLaw(Law):
 
         problem.check_rows(range(N))
         theta, gaussian = np.tile(self.start, (1, R)), SimulatedGaussian(seed)
+        gradient = partial(problem.gradient, n_runs=R, see=see)
         largest, done = float(np.linalg.norm(theta)), 0
         with progress_bar(N, what=f"{R} auxiliary runs", unit="step") as bar:
             for segment in self.schedule.segments:
-                for moved in problem.steps(theta, self.step_size, segment, done, gaussian, R, see):
+                steps = langevin_steps(theta, gradient, self.step_size, segment, gaussian, done)
+                for moved in steps:
                     theta, largest = moved, max(largest, float(np.linalg.norm(moved)))
                     bar.update()
                 done += segment.steps
