@@ -16,7 +16,7 @@ from pilu.ridge.problem import RidgeProblem
 def problem(rng, n, p, d, segments, alpha, *, zero_start, power=0.5):
     X = rng.normal(size=(n, p)) * np.arange(1.0, p + 1) ** -power
     Y, points = rng.normal(size=(n, d)), rng.normal(size=(6, p))
-    found = RidgeProblem.fit(RowSource.observe(X, Y, fit_intercept=False), alpha, d)
+    found = RidgeProblem.fit(RowSource.of(X, Y, fit_intercept=False), alpha, d)
     start = np.zeros((p, d)) if zero_start else rng.normal(size=(p, d))
     schedule = Schedule(tuple(Segment(*s) for s in segments))
     return X, Y, points, RidgeLaw(found.spectrum, 0.9 / found.spectrum.largest, schedule, start)

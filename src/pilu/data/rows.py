@@ -96,14 +96,6 @@ class RowSource:
         key = secrets.token_bytes(32)
         return cls(ArrayRows(X, Y), p, fit_intercept, np.ones(n, dtype=bool), blank, key)
 
-    @classmethod
-    def observe(cls, X: NDArray[Any], Y: Array, *, fit_intercept: bool) -> "RowSource":
-        """A source of all rows of X and Y, digested."""
-        source = cls.of(X, Y, fit_intercept=fit_intercept)
-        for _ in source.features(first=True):
-            pass
-        return source
-
     @property
     def n_columns(self) -> int:
         """Columns of a block: features, and one for the intercept."""
