@@ -77,7 +77,8 @@ def row_norm_bounds(
     """
     norms = np.sqrt(np.sum(np.square(X), axis=1))[:, None]
     target_norms = np.sqrt(np.sum(np.square(Y), axis=1))[:, None]
-    u += norms * mean_errors + ROUNDING * target_norms
+    u += norms * mean_errors
+    u += ROUNDING * target_norms
     bounds = gaussian_norm_bound(u, np.sqrt(v) + norms * deviation_errors, Y.shape[1], tail)
     bounds *= step_size * norms * (1 + ROUNDING)
     return bounds
