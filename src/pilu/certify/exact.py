@@ -216,19 +216,17 @@ class Exact:
         self, enclosure: Enclosure, outputs: int, target: Target, reach: float | None = None
     ) -> PrivacyCurve:
         """The curve, with a negligible tail up to the epsilon `reach` (default: the target's)."""
-        pair = GaussianPair(enclosure.excesses, enclosure.squared_shifts, np.array(outputs))
-        both = self.direction == "both"
-        if pair.is_trivial and enclosure.shift_error == enclosure.covariance_error == 0.0:
-            return PrivacyCurve(pair, both)  # the rows are zero: both runs have the same law
         log_tail = math.log(target.delta) - _LOG_REST - (target.epsilon if reach is None else reach)
         # The errors are in units of Q's noise; `closeness` needs them in units of P's.
         least = 0.9 * (1 + min(float(np.min(enclosure.excesses)), 0.0))
+        shift_error, covariance_error = enclosure.shift_error, enclosure.covariance_error
         error = closeness(
-            enclosure.shift_error / math.sqrt(least),
-            enclosure.covariance_error / least,
-            outputs,
-            log_tail,
+            shift_error / math.sqrt(least), covariance_error / least, outputs, log_tail
         )
+        pair = GaussianPair(enclosure.excesses, enclosure.squared_shifts, np.array(outputs))
+        both = self.direction == "both"
+        if pair.is_trivial and shift_error == covariance_error == 0.0:
+            return PrivacyCurve(pair, both)  # the rows are zero: both runs have the same law
         return PrivacyCurve(pair.merged(_EVIDENCE_DIRECTIONS), both, error, log_tail)
 
     def _calibration(
