@@ -8,7 +8,7 @@ README = Path(__file__).parent.parent / "README.md"
 
 def test_examples_run():
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
-    assert len(blocks) == 10
+    assert len(blocks) == 11
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
