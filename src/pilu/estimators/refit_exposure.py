@@ -12,6 +12,7 @@ from pilu.estimators.exposure import Exposure
 from pilu.estimators.refitted import Refitted
 from pilu.estimators.requests import RowBook
 from pilu.exceptions import BeyondPrecision, WrongInput
+from pilu.refit.exposures import Measured
 from pilu.refit.fixed import covers_transformers
 from pilu.refit.held_rows import Table
 from pilu.refit.noise_scale import best_noise, measure_people, with_noise
@@ -143,10 +144,11 @@ def plan_caps(
     scorer = _Scorer(prepared, *validation)
     normal = np.random.default_rng(0).standard_normal((n_draws, *theta.shape))
     scales, scores, spreads = [], [], []
+    tried: dict[int, tuple[Shape, Measured]] = {}
     for cap in listed:
         wanted = replace(options, noise_scale=None, max_exposure=cap)
         try:
-            scale, shape = best_noise(prepared, theta, people, wanted)
+            scale, shape = best_noise(prepared, theta, people, wanted, tried)
             draws = [scorer(theta + scale * shape.noise(draw)) for draw in normal]
         except WrongInput:  # out of reach
             scale, draws = np.nan, [np.nan]

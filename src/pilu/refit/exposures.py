@@ -40,6 +40,7 @@ from pilu.refit.solve import MOST_PARAMETERS, has_exact_hessian, solve
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
+Solutions = dict[int, tuple[Array, float]]  # minimisers without a person, with their distances
 
 _UP = 1 + 1e-9
 _LOOSE = 0.25  # of a shift, above which a refit is worth its time
@@ -120,16 +121,24 @@ class Measured:
             out[places] = shifts.lengths() + shifts.rest
         return out
 
+    def leverages(self) -> Array:
+        """Largest leverage of each person."""
+        out = np.zeros(self.n)
+        for places, shifts in self.parts:
+            out[places] = shifts.leverages.max(axis=1)
+        return out
+
     def loose(self, share: float, within: float) -> Rows:
         """Places of people whose shift is not proved to a share of its length or to `within`."""
         some = [p[s.rest >= np.maximum(share * s.lengths(), within)] for p, s in self.parts]
         return np.sort(np.concatenate([*some, np.array([], dtype=np.intp)]))
 
-    def corrected(self, places: Rows, other: "Measured") -> "Measured":
-        """With the shifts of some people in place of these."""
+    def corrected(self, other: "Measured") -> "Measured":
+        """With the shifts that another measurement has of some people."""
+        places = np.concatenate([p for p, _ in other.parts])
         kept = [(p, s, ~np.isin(p, places)) for p, s in self.parts]
         parts = [(p[left], s.take(left)) for p, s, left in kept if left.any()]
-        return Measured.of(self.n, [*parts, *((places[p], s) for p, s in other.parts)])
+        return Measured.of(self.n, [*parts, *other.parts])
 
     def with_unbounded(self, places: Rows) -> "Measured":
         """The same with people of whom nothing was measured, and to whom nothing is promised."""
@@ -155,6 +164,7 @@ def measure(
     shape: Shape,
     *,
     shaped: bool,
+    solutions: Solutions,
 ) -> Measured:
     """How far the release shifts without each person, whose rows are positions in the objective.
 
@@ -182,9 +192,17 @@ def measure(
     loose = measured.loose(_LOOSE if shaped else 1e9, 8 * off)
     if not len(loose):
         return measured
-    some = [people[i] for i in loose.tolist()]
     return measured.corrected(
-        loose, measure_exactly(objective, theta, within, some, shape, shaped=shaped)
+        measure_exactly(
+            objective,
+            theta,
+            within,
+            people,
+            shape,
+            shaped=shaped,
+            solutions=solutions,
+            places=loose.tolist(),
+        )
     )
 
 
@@ -196,30 +214,43 @@ def measure_exactly(
     shape: Shape,
     *,
     shaped: bool,
+    solutions: Solutions,
+    places: Sequence[int] | None = None,
     penalty_without: Callable[[int], Array] | None = None,
 ) -> Measured:
-    """The same by a refit without each person, solved to the same distance.
+    """The same by a refit without each person, or without those at `places`.
 
     `penalty_without` gives the penalties without a person, where they depend on the rows.
     """
-    rest, parts = np.array([2 * _in_noise(within, shape, shaped)]), []
-    with progress_bar(len(people), what="refitting without", unit="person") as bar:
-        for place, rows in enumerate(people):
-            if len(rows):
+    asked = [i for i in (range(len(people)) if places is None else places) if len(people[i])]
+    parts = []
+    with progress_bar(len(asked), what="refitting without", unit="person") as bar:
+        for place in asked:
+            rows, after = people[place], None
+            if penalty_without is not None or place not in solutions:
                 after = objective.without(rows)
-                if penalty_without is not None:
-                    after = replace(after, penalty=penalty_without(place))
-                try:
-                    step, own = solve(after, theta, within) - theta, rest
-                except BeyondPrecision:  # nothing is proved
-                    step, own = np.zeros_like(theta), np.array([np.inf])
-                if penalty_without is not None and shaped:
-                    shifts = _dense_shifts(shape, shape.of_rows(after), step, own)
-                else:
-                    shifts = _shifts(objective, shape, shaped, rows[None], step[None], own)
-                parts.append((np.array([place]), shifts))
+            if after is not None and penalty_without is not None:
+                after = replace(after, penalty=penalty_without(place))
+            if after is not None and place not in solutions:
+                solutions[place] = _solution(after, theta, within)
+            solution, distance = solutions[place]
+            step = solution - theta
+            rest = np.array([_in_noise(within + distance, shape, shaped)])
+            if after is not None and penalty_without is not None and shaped:
+                shifts = _dense_shifts(shape, shape.of_rows(after), step, rest)
+            else:
+                shifts = _shifts(objective, shape, shaped, rows[None], step[None], rest)
+            parts.append((np.array([place]), shifts))
             bar.update()
     return Measured.of(len(people), parts)
+
+
+def _solution(objective: Objective, start: Array, within: float) -> tuple[Array, float]:
+    """A minimiser with its proved distance; infinite if nothing is proved."""
+    try:
+        return solve(objective, start, within), within
+    except BeyondPrecision:
+        return start, math.inf
 
 
 def _in_noise(within: float, shape: Shape, shaped: bool) -> float:

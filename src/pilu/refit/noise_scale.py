@@ -6,7 +6,10 @@ solution that a cold start finds. It depends on the most exposed person, so expo
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +27,7 @@ Array = NDArray[np.float64]
 
 _PER_OCTAVE = 4  # scales that may be chosen
 _RADIUS = 2.0**-16  # of the solution, in units of the noise, unless epsilon asks for less
+_CANDIDATES = 64  # beyond those who may be above the cap
 _FACTOR = 8.0  # from one shape that is tried to the next
 _MOST_SHAPES = 12
 _LIMITED = 0.25  # share of the cap that the shape itself may take before another one is tried
@@ -54,18 +58,26 @@ def _units(options: Options) -> float:
 
 
 def best_noise(
-    prepared: Prepared, theta: Array, people: People, options: Options
+    prepared: Prepared,
+    theta: Array,
+    people: People,
+    options: Options,
+    tried: dict[int, tuple[Shape, Measured]] | None = None,
 ) -> tuple[float, Shape]:
     """Scale and shape for a cap on exposure, with the least noise in a typical score.
 
-    Theta is the solution of a release without shaped noise. The shape without a larger penalty is
+    Theta is the solution of a release without shaped noise. `tried` are shapes that were measured
+    for another cap. The shape without a larger penalty is
     the best unless its own dependence on single rows takes much of the cap.
     """
+    tried = {} if tried is None else tried
     best: tuple[float, float, Shape] | None = None
     refused: WrongInput | None = None
     for k in range(_MOST_SHAPES):
-        shape = Shape.of(prepared.objective, penalty_factor=_FACTOR**k)
-        measured = measure_people(prepared, theta, prepared.radius, people, shape)
+        if k not in tried:
+            shape = Shape.of(prepared.objective, penalty_factor=_FACTOR**k)
+            tried[k] = shape, measure_people(prepared, theta, prepared.radius, people, shape)
+        shape, measured = tried[k]
         # In no direction less noise than a release without shaped noise has.
         least = prepared.noise * math.sqrt(shape.largest)
         try:
@@ -105,7 +117,8 @@ def measure_people(
     Without a shape the noise has one size in all directions.
     """
     metric = shape or Shape.of(prepared.objective)
-    objective, shaped = prepared.objective, shape is not None
+    objective = prepared.objective
+    given: dict[str, Any] = {"shaped": shape is not None, "solutions": people.solutions}
     ends = people.who_end_a_class(prepared)  # which the class names show
     rows = people.rows_of(prepared, without=ends)
     if prepared.folded is not None:
@@ -115,45 +128,68 @@ def measure_people(
             within,
             rows,
             metric,
-            shaped=shaped,
+            **given,
             penalty_without=people.penalty_without(prepared),
         )
     elif exact:
-        measured = measure_exactly(objective, theta, within, rows, metric, shaped=shaped)
+        measured = measure_exactly(objective, theta, within, rows, metric, **given)
     else:
-        measured = measure(objective, theta, within, rows, metric, shaped=shaped)
+        measured = measure(objective, theta, within, rows, metric, **given)
     return measured.with_unbounded(ends)
 
 
 def choose_scale(measured: Measured, options: Options, charge: float, least: float) -> float:
-    """The least scale of the grid at which at most the allowed share of people is above the cap."""
-    exposure, delta = options.max_exposure, options.exposure_delta
-    assert exposure is not None
+    """The least scale of the grid at which at most the allowed share of people is above the cap.
+
+    Only the likely candidates are followed through the search. Everybody is asked at its end.
+    """
+    exposure, delta = float(options.max_exposure or 0.0), options.exposure_delta
     allowed = math.floor((1.0 - options.exposure_quantile) * measured.n * (1 + 1e-12))
 
     def above(some: Measured, k: float) -> NDArray[np.intp]:
         scale = 2.0 ** (k / _PER_OCTAVE)
         return np.flatnonzero(some.epsilons(scale, charge, delta) > exposure)
 
+    def kept(some: Measured, k: int) -> bool:
+        return len(above(some, k)) <= allowed
+
+    lengths = measured.lengths()
+    first = _largest(lengths, allowed + _CANDIDATES)
+    candidates = np.union1d(first, _largest(measured.leverages(), allowed + _CANDIDATES))
     lowest = math.ceil(_PER_OCTAVE * math.log2(least))
-    too_high = above(measured, lowest)
-    if len(too_high) <= allowed:
-        return float(2.0 ** (lowest / _PER_OCTAVE))
-    never = above(measured.take(too_high), math.inf)
-    if len(never) > allowed:
-        raise _out_of_reach(options, measured.n, len(never))
-    mu = float(mu_from_epsilon(exposure, delta))
-    lengths = np.sort(measured.lengths())[::-1]
-    guess = lengths[allowed] / mu if np.isfinite(lengths[allowed]) else least
-    high = max(math.ceil(_PER_OCTAVE * math.log2(max(guess, least))), lowest + 1)
-    some = measured.take(too_high)  # nobody else is above at a larger scale
-    while len(above(some, high)) > allowed:
-        high += 1 + (high - lowest) // 8
-    low = high - 1
-    while low > lowest and len(above(some, low)) <= allowed:
-        low -= 1
-    # The guess may have been passed by more than one step.
-    return float(2.0 ** ((low + 1) / _PER_OCTAVE))
+    guess = float(lengths[first[-1]]) / float(mu_from_epsilon(exposure, delta))
+    guess = guess if math.isfinite(guess) else 0.0
+    k = max(math.ceil(_PER_OCTAVE * math.log2(max(guess, least))), lowest)
+    while True:
+        some = measured.take(candidates)
+        if len(above(some, math.inf)) > allowed:
+            raise _out_of_reach(options, measured.n, len(above(measured, math.inf)))
+        k = _search(partial(kept, some), k, lowest)
+        too_high = above(measured, k)
+        if len(too_high) <= allowed:
+            return float(2.0 ** (k / _PER_OCTAVE))
+        candidates = np.union1d(candidates, too_high)
+
+
+def _largest(values: Array, count: int) -> NDArray[np.intp]:
+    """Places of the largest values, the largest first."""
+    return np.argsort(-values, kind="stable")[:count]
+
+
+def _search(holds: Callable[[int], bool], k: int, lowest: int) -> int:
+    """The least k >= lowest from which on something holds, near a guess."""
+    if holds(k):
+        while k > lowest and holds(k - 1):
+            k -= 1
+        return k
+    step = 1
+    while not holds(k + step):
+        k, step = k + step, 2 * step
+    low, high = k, k + step  # does not hold, holds
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def _out_of_reach(options: Options, n: int, never: int) -> WrongInput:

@@ -1,7 +1,7 @@
 """The people of a table, and what the head's objective needs to know of them."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ class People:
     names: tuple[Hashable, ...]
     numbers: tuple[tuple[int, ...], ...]  # row numbers of each person
     table: Table
+    # Minimisers without a person, each with its proved distance: found once in a run.
+    solutions: dict[int, tuple[Array, float]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.names)
