@@ -17,7 +17,7 @@ from benchmarks.data import Array, Size, make_data, with_intercept
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
 from pilu.data.table import Columns
-from pilu.deletion.costs import price_everybody
+from pilu.deletion.costs import quote_everyone
 from pilu.deletion.desk import Desk
 
 COLUMNS = Columns(("y",), "row_id", "person")
@@ -64,7 +64,7 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
 
 
 def _quote(desk: Desk, size: Size) -> None:
-    price_everybody(desk.store, n_unlearn_steps=size.K, at_most=people_quoted(size))
+    quote_everyone(desk.store, n_unlearn_steps=size.K, at_most=people_quoted(size))
 
 
 def _write_table(X: Array, Y: Array, path: Path) -> None:

@@ -1,6 +1,5 @@
 """A new kind of problem is one module, a new accountant one file and one line: both tried here."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,14 +11,20 @@ from pilu.accounting.shifted import mu_from_sensitivities
 from pilu.certify.exact import Exact
 from pilu.certify.verify import ACCOUNTANTS
 from pilu.chains.chain import walk
-from pilu.chains.sensitivities import ROUNDING, contraction_between, gaussian_norm_bound
+from pilu.chains.problem import Law, Problem
+from pilu.chains.sensitivities import (
+    ROUNDING,
+    Sensitivities,
+    contraction_between,
+    gaussian_norm_bound,
+)
 from pilu.estimators.outputs import LangevinRegressor
 from pilu.ridge.problem import RidgeProblem
 
 
 # A kind of problem: the mean, f(theta) = sum_j |theta - y_j|^2 / 2 + alpha |theta|^2 / 2.
 @dataclass(frozen=True, eq=False)
-class MeanProblem:
+class MeanProblem(Problem):
     source: object
     alpha: float
     n_outputs: int
@@ -27,7 +32,6 @@ class MeanProblem:
     keeps_law = False
     reads_rows = True
     minibatch_size = None
-    statistics_error = 0.0
 
     @property
     def largest(self):
@@ -46,15 +50,6 @@ class MeanProblem:
 
     def reading(self, source):
         return replace(self, source=source)
-
-    def for_steps(self, step_size):
-        return self
-
-    def recollected(self):
-        return self
-
-    def consolidate(self):
-        pass
 
     def drawing_privately(self):
         return self
@@ -77,19 +72,25 @@ class MeanProblem:
     def record(self):
         return {}
 
-    def arrays(self) -> Iterator:
-        return iter(())
 
-
-class MeanLaw:
+class MeanLaw(Law):
     is_gaussian = False  # no comparison of two runs is supplied: the theorem certifies
-    blas_threads = None
 
     def __init__(self, problem, step_size, schedule, start):
         self.problem, self.step_size = problem, step_size
-        self.schedule, self.start, self.alpha = schedule, start, problem.alpha
-        self.n_outputs = problem.n_outputs
-        self.sensitivities = MeanSensitivities(self)
+        self.schedule, self.start = schedule, start
+
+    @property
+    def alpha(self):
+        return self.problem.alpha
+
+    @property
+    def n_outputs(self):
+        return self.problem.n_outputs
+
+    @property
+    def sensitivities(self):
+        return MeanSensitivities(self)
 
     def iterates(self):
         """Mean and variance of every iterate, step by step."""
@@ -107,24 +108,13 @@ class MeanLaw:
         noise = np.sqrt(self.schedule.variances(self.step_size).sum())
         return float(np.abs(targets).sum() + np.abs(self.start).sum() + noise)
 
-    def prepare_after_learning(self):
-        pass
 
-
-class MeanSensitivities:
-    rounding = ROUNDING
-
+class MeanSensitivities(Sensitivities):
     def __init__(self, law):
         self.law = law
 
     def check_options(self, *, group, strong_convexity):
         assert (group, strong_convexity) == ("sum", "alpha")
-
-    def prepare(self, rows):
-        pass
-
-    def terms(self, slack):
-        return {}
 
     def of_each(self, rows, slack):
         means, variances = self.law.iterates()

@@ -20,7 +20,7 @@ from pilu.chains.predictions import Prospect
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import Request
 from pilu.estimators.utility import Validation, read_validation
-from pilu.ridge.problem import RidgeLaw
+from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectral import Spectrum, draw_after
 
 ACCOUNTANTS = ("theorem", "exact")

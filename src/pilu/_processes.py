@@ -4,7 +4,6 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache, lru_cache
 from typing import Any, TypeVar
 
@@ -77,14 +76,7 @@ def pack(sizes: NDArray[np.intp], most: int) -> Iterator[tuple[slice, slice]]:
         first = last
 
 
-def blas_threads(count: int | None) -> AbstractContextManager[Any]:
-    """Limit BLAS to `count` threads; None changes nothing."""
-    if count is None:
-        return nullcontext()
-    limits: AbstractContextManager[Any] = _thread_pools().limit(limits=count, user_api="blas")
-    return limits
-
-
-@cache
-def _thread_pools() -> ThreadpoolController:
-    return ThreadpoolController()  # cached: finding the libraries takes milliseconds
+@cache  # finding the libraries takes milliseconds
+def blas() -> ThreadpoolController:
+    """The BLAS libraries of this process; `blas().limit(limits=1)` takes them to one thread."""
+    return ThreadpoolController().select(user_api="blas")

@@ -14,8 +14,8 @@ from pilu.accounting import GaussianPair
 from pilu.certify.issue import set_target
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import Request
-from pilu.ridge import problem as ridge_problem
-from pilu.ridge.problem import RidgeLaw
+from pilu.ridge import law as ridge_law
+from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectral import Spectrum
 
 
@@ -49,7 +49,7 @@ def test_digits_through_the_krylov_space(rows, digits, monkeypatch):
     Y = np.eye(10)[y]
     model = LangevinRidge(n_steps=150).fit(X, Y)
     noise = check_noise(model, X, Y, rows, [(150, 0.01)], epsilon=1.0, delta=1e-4, K=20)
-    monkeypatch.setattr(ridge_problem, "_DENSE_BELOW", 10**6)
+    monkeypatch.setattr(ridge_law, "_DENSE_BELOW", 10**6)
     dense = model.quote([rows], epsilon=1.0, delta=1e-4, n_unlearn_steps=20).noise[0]
     assert noise == pytest.approx(dense, rel=1e-8 if len(rows) == 1 else 1e-5)
 
@@ -88,7 +88,7 @@ def test_krylov_and_dense_agree_on_hostile_rows(case, K, rng, monkeypatch):
     model = LangevinRidge(**{"n_steps": 200, "noise": 0.02, **options}).fit(X, y)
     request = {"epsilon": 0.8, "delta": 1e-4, "n_unlearn_steps": K}
     noise = model.quote([0], **request).noise[0]
-    monkeypatch.setattr(ridge_problem, "_DENSE_BELOW", 10**6)
+    monkeypatch.setattr(ridge_law, "_DENSE_BELOW", 10**6)
     dense = model.quote([0], **request).noise[0]
     assert noise == pytest.approx(dense, rel=1e-7)
     assert noise > 0  # the all-zero row too: the intercept's column is one
@@ -108,7 +108,7 @@ def test_many_unlearning_steps_with_tiny_noise(rng, monkeypatch):
     request = {"epsilon": 3.0, "delta": 1e-3, "n_unlearn_steps": 200}
     noise = model.quote([4], **request).noise[0]
     assert 0 < noise < 0.01
-    monkeypatch.setattr(ridge_problem, "_DENSE_BELOW", 10**6)
+    monkeypatch.setattr(ridge_law, "_DENSE_BELOW", 10**6)
     assert noise == pytest.approx(model.quote([4], **request).noise[0], rel=1e-8)
 
 
@@ -119,7 +119,7 @@ def test_krylov_and_dense_agree_on_a_problem_of_features_size(rng, monkeypatch):
     request = {"epsilon": 1.0, "delta": 1 / 2000, "n_unlearn_steps": 20}
     certificate = copy.copy(model).unlearn(17, **request)
     assert not certificate.checks["dense"]
-    monkeypatch.setattr(ridge_problem, "_DENSE_BELOW", 10**6)
+    monkeypatch.setattr(ridge_law, "_DENSE_BELOW", 10**6)
     dense = model.quote([17], **request)
     assert certificate.noise == pytest.approx(dense.noise[0], rel=1e-8)
 

@@ -11,8 +11,10 @@ from pilu.data.rows import RowSource
 from pilu.exceptions import RowsChanged, RowsNotAttached
 
 
-def observe(X, Y, **options):
-    return RowSource.observe(X, Y, fit_intercept=True, **options)
+def observe(X, Y):
+    source = RowSource.of(X, Y, fit_intercept=True)
+    list(source.features(first=True))  # digests are made in the first pass
+    return source
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int32])

@@ -40,7 +40,8 @@ def test_a_changed_row_is_noticed_in_any_thread(rng, monkeypatch):
     monkeypatch.setattr(statistics_module, "_WORTH_THREADS", 1)
     monkeypatch.setattr(rows_module, "_VIEW_BYTES", 8 * 3 * 10)
     X, Y = rng.normal(size=(100, 3)), rng.normal(size=(100, 1))
-    source = RowSource.observe(X, Y, fit_intercept=False)
+    source = RowSource.of(X, Y, fit_intercept=False)
+    list(source.features(first=True))
     X[77] += 1
     with pytest.raises(rows_module.RowsChanged, match="position 77"):
         Statistics.collect(source.features, 100, 3, 1, fit_intercept=False)

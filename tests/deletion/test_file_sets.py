@@ -18,7 +18,7 @@ from pilu.data.table_rows import TablePass, _learn_part
 from pilu.data.tables import is_among, open_table
 from pilu.data.targets import NumericTargets
 from pilu.deletion.checking import check_receipt, check_store
-from pilu.deletion.costs import price_everybody
+from pilu.deletion.costs import quote_everyone
 from pilu.deletion.desk import Desk
 from pilu.deletion.predicting import predict_table
 from pilu.deletion.rewriting import rewrite_without_forgotten, still_in_table
@@ -54,7 +54,7 @@ def test_a_store_of_several_files_is_that_of_one(many, desk, pattern, tmp_path):
     np.testing.assert_array_equal(
         many.quote(people, n_unlearn_steps=1).noise, desk.quote(people, n_unlearn_steps=1).noise
     )
-    everybody = price_everybody(many.store, n_unlearn_steps=1)
+    everybody = quote_everyone(many.store, n_unlearn_steps=1)
     assert everybody.names == [f"person number {i}" for i in range(N // 3)]
 
 

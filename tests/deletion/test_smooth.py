@@ -16,7 +16,7 @@ from pilu.accounting.gdp import mu_from_epsilon
 from pilu.cli.app import app
 from pilu.data.table import Columns
 from pilu.deletion.checking import check_receipt, check_store
-from pilu.deletion.costs import price_everybody
+from pilu.deletion.costs import quote_everyone
 from pilu.deletion.desk import Desk
 from pilu.deletion.release import release_record
 from pilu.exceptions import BudgetSpent
@@ -68,7 +68,7 @@ def test_quotes_are_those_in_memory_a_little_coarser(desk, model):
     assert np.all(here > 0.9 * there)
     assert np.all(here < 1.2 * there)
     assert np.allclose(8 * np.log2(here), np.round(8 * np.log2(here)))
-    everybody = price_everybody(desk.store, **ASKED)
+    everybody = quote_everyone(desk.store, **ASKED)
     assert len(everybody.names) == N // 3
     assert everybody.noise[3] == pytest.approx(here[0], rel=0.1)
 

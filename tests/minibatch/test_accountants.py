@@ -205,7 +205,7 @@ def test_after_requests_without_noise_covariances_may_be_singular(K, small):
 
 def assert_never_flattered(X, Y, b, rows, gone, segments, noises, K, *, enclosed=False):
     """What is certified for small noises holds in 50 digits; some of them have to be answered."""
-    source = RowSource.observe(X, Y, fit_intercept=False)
+    source = RowSource.of(X, Y, fit_intercept=False)
     whole = MinibatchProblem.fit(source, 1e-6, 1, b)
     left = np.array(gone, dtype=np.intp)
     problem, eta = whole.without(left, X[left], Y[left]), 1 / whole.largest

@@ -5,7 +5,6 @@ noise. So the true epsilon is a lower bound, always, and that of a pair with lon
 bound where the answer is exact.
 """
 
-import inspect
 import math
 
 import numpy as np
@@ -30,11 +29,6 @@ from pilu.exceptions import BeyondPrecision, WrongInput
 from refit.hostile_exposures import HEADS, hostile_exposures
 from refit.standard import Noise, Standard
 
-pytestmark = pytest.mark.skipif(
-    "noise_scale" not in inspect.signature(Forgetful).parameters,
-    reason="Forgetful has no exposure yet",
-)
-
 DELTA = 1e-5
 BELOW = 1e-9  # how far below the truth an answer may be, relative: the oracle's own error
 ACCOUNTANT = 1e-6  # relative and absolute, for rounding up in the search for epsilon
@@ -50,7 +44,7 @@ def estimator_of(fit):
 
 def fitted(fit, people=None, estimator=None, X=None, **options):
     estimator = estimator_of(fit) if estimator is None else estimator
-    model = Forgetful(estimator, random_state=0, **options)
+    model = Forgetful(estimator, random_state=0, **{"exposure_delta": DELTA, **options})
     X = fit.X if X is None else X
     return model.fit(X, fit.y, sample_weight=fit.weights, subjects=people)
 
@@ -251,7 +245,7 @@ def test_a_cap_on_exposure_is_kept_and_not_by_waste(monkeypatch):
     fit, people = small_problem("ridge")
     cap, delta = 6.0, 1e-5
     moved, normals, model = observed_noise(
-        monkeypatch, fit, people, exposure=cap, exposure_delta=delta, exposure_quantile=1.0
+        monkeypatch, fit, people, max_exposure=cap, exposure_delta=delta, exposure_quantile=1.0
     )
     scale = math.sqrt(noise_in_units(moved, fit) / (normals**2).sum())
     truth = Exposures(fit, scale)

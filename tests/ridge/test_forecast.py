@@ -9,13 +9,14 @@ from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import RowSource
 from pilu.ridge import forecast as forecast_module
 from pilu.ridge.forecast import RidgeForecast
-from pilu.ridge.problem import RidgeLaw, RidgeProblem
+from pilu.ridge.law import RidgeLaw
+from pilu.ridge.problem import RidgeProblem
 
 
 def problem(rng, n, p, d, segments, alpha, *, zero_start, power=0.5):
     X = rng.normal(size=(n, p)) * np.arange(1.0, p + 1) ** -power
     Y, points = rng.normal(size=(n, d)), rng.normal(size=(6, p))
-    found = RidgeProblem.fit(RowSource.observe(X, Y, fit_intercept=False), alpha, d)
+    found = RidgeProblem.fit(RowSource.of(X, Y, fit_intercept=False), alpha, d)
     start = np.zeros((p, d)) if zero_start else rng.normal(size=(p, d))
     schedule = Schedule(tuple(Segment(*s) for s in segments))
     return X, Y, points, RidgeLaw(found.spectrum, 0.9 / found.spectrum.largest, schedule, start)

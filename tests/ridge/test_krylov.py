@@ -10,7 +10,7 @@ from pilu.accounting.gaussians import closeness
 from pilu.chains.schedule import Schedule, Segment
 from pilu.ridge.krylov import KrylovView
 from pilu.ridge.lanczos import BlockLanczos
-from pilu.ridge.problem import RidgeLaw
+from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectral import Spectrum
 
 ALPHA = 0.05

@@ -13,7 +13,7 @@ from pilu.ridge.sensitivities import smallest_without
 
 
 def problem_of(X, Y, alpha=0.1):
-    source = RowSource.observe(X, Y, fit_intercept=False)
+    source = RowSource.of(X, Y, fit_intercept=False)
     return RidgeProblem.fit(source, alpha, Y.shape[1])
 
 
@@ -164,7 +164,7 @@ def test_smallest_retained_eigenvalue_never_falls_below_alpha(rng):
 
 
 def test_more_columns_than_the_machine_can_square_are_refused_before_rows_are_read(monkeypatch):
-    rows = RowSource.observe(np.ones((60, 50)), np.ones((60, 1)), fit_intercept=False)
+    rows = RowSource.of(np.ones((60, 50)), np.ones((60, 1)), fit_intercept=False)
 
     def no_rows(*_, **__):
         raise AssertionError("rows were read")

@@ -44,7 +44,7 @@ def test_sums_stay_accurate_up_to_the_edge_of_contraction(t, k):
 def problem(request, rng, monkeypatch):
     shape = (3, 5) if request.param == "wide" else (12, 3)
     X, Y = rng.normal(size=shape), rng.normal(size=(shape[0], 2))
-    source = RowSource.observe(X, Y, fit_intercept=False)
+    source = RowSource.of(X, Y, fit_intercept=False)
     ridge = RidgeProblem.fit(source, 0.2, 2)
     if request.param != "with rows taken out":
         return X, Y, ridge

@@ -6,7 +6,7 @@ import pandas as pd
 
 from experiments.linear.engine import ACCOUNTANTS, Engine, summary
 from pilu.chains.schedule import Segment
-from pilu.ridge.problem import RidgeLaw
+from pilu.ridge.law import RidgeLaw
 
 EPSILON = 1.0
 

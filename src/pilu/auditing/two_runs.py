@@ -8,7 +8,7 @@ smooth loss many runs are carried out at a time.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from pilu._checks import check_integer, check_real, check_steps
 from pilu.accounting.gaussians import GaussianPair
 from pilu.auditing.distinguishers import Known
-from pilu.chains.chain import Chain, SeededGaussian, SimulatedGaussian
+from pilu.chains.chain import Chain, SeededGaussian, SimulatedGaussian, walk
 from pilu.chains.problem import Problem
 from pilu.chains.schedule import Segment
 from pilu.data.rows import Request
@@ -258,8 +258,8 @@ class SmoothRuns(_TwoRuns):
         for problem, segment in walks:
             objective = _objective(problem)
             objective.check_rows(range(done, done + segment.steps))
-            for moved in objective.steps(theta, chain.step_size, segment, done, gaussian, n_runs):
-                theta = moved
+            gradient = partial(objective.gradient, n_runs=n_runs)
+            theta = walk(theta, gradient, chain.step_size, segment, gaussian, done)
             done += segment.steps
         p, C = chain.start.shape
         return np.asarray(theta.reshape(p, n_runs, C).transpose(1, 0, 2).reshape(n_runs, p * C))

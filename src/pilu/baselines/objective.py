@@ -20,7 +20,7 @@ from pilu.chains.schedule import Segment
 from pilu.data.statistics import Statistics
 from pilu.exceptions import WrongInput
 from pilu.losses.loss import Loss
-from pilu.ridge.problem import RidgeLaw
+from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectral import Spectrum, draw_after, drift
 
 Array = NDArray[np.float64]

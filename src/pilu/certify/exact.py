@@ -17,7 +17,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from pilu._checks import check_choice
-from pilu._processes import blas_threads, map_in_order, pack
+from pilu._processes import map_in_order, pack
 from pilu.accounting.curves import CoarseCurve, Curve, PrivacyCurve
 from pilu.accounting.gaussians import GaussianPair, closeness
 from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, likely_epsilon, mu_of
@@ -71,7 +71,7 @@ class Exact:
         self, law: Law, request: Request, targets: Sequence[Target]
     ) -> list[Calibration]:
         """The same for several targets, which share the comparison of the two runs."""
-        with blas_threads(law.blas_threads):
+        with law.threads():
             comparison = law.comparison(request)
             return [self._calibrate(comparison, target) for target in targets]
 
@@ -117,7 +117,7 @@ class Exact:
 
         def pieces() -> Iterator[tuple[Any, ...]]:
             for block, sizes in blocks:
-                with blas_threads(law.blas_threads):  # other cores work on pieces
+                with law.threads():  # other cores work on pieces
                     block = block._replace(X=law.coordinates(block.X))
                 for groups, rows in pack(sizes, _PIECE if portable is not None else 1):
                     yield block.part(rows), sizes[groups]
@@ -131,7 +131,7 @@ class Exact:
 
     def spend(self, law: Law, request: Request, noise: float, target: Target) -> Calibration:
         """What a given noise certifies."""
-        with blas_threads(law.blas_threads):
+        with law.threads():
             return self._spend(law.comparison(request), noise, target)
 
     def _spend(self, comparison: Comparison, noise: float, target: Target) -> Calibration:
@@ -291,7 +291,7 @@ def _answer_piece(
     sizes: NDArray[np.intp],
 ) -> Array:
     answers, spaces, ends = [], [0, 0], np.cumsum(sizes)
-    with blas_threads(law.blas_threads):
+    with law.threads():
         for end, size in zip(ends.tolist(), sizes.tolist(), strict=True):
             request = block.part(slice(end - size, end))
             # The next row likely needs a space as large as the last two rows did.

@@ -5,7 +5,7 @@ never moves the others. An empty batch still takes its step. A single batch of a
 batch.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -13,13 +13,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.chains.problem import Run
+from pilu.chains.problem import Problem, Run
 from pilu.chains.schedule import Segment
+from pilu.chains.sensitivities import Sensitivities
 from pilu.chains.shortfall import Shortfall, shortfall_by_descent
-from pilu.data.rows import RowSource
+from pilu.data.rows import Request, RowSource
 from pilu.exceptions import WrongInput
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +78,7 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchedObjective(ABC):
+class BatchedObjective(Problem):
     """A batched problem. It is immutable: forgetting rows returns a new one.
 
     `largest` bounds the curvature of every batch's objective, alpha included. The bound still holds
@@ -91,8 +93,6 @@ class BatchedObjective(ABC):
 
     keeps_law: ClassVar[bool] = True  # every request needs its one pass over all steps
     reads_rows: ClassVar[bool] = True
-    statistics: ClassVar[None] = None  # every step reads its rows
-    statistics_error: ClassVar[float] = 0.0
 
     @property
     def n_batches(self) -> int:
@@ -105,16 +105,16 @@ class BatchedObjective(ABC):
         return self.source.n_columns
 
     @property
-    def batch_sizes(self) -> NDArray[np.intp]:
+    def batch_sizes(self) -> Rows:
         """Number of remaining rows in each batch."""
         starts = np.arange(0, self.source.n_rows, self.batch_size)
         return np.asarray(np.add.reduceat(self.source.live.astype(np.intp), starts))
 
-    def batch_of(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    def batch_of(self, rows: Rows) -> Rows:
         """The batch of each row."""
         return np.asarray(rows // self.batch_size)
 
-    def positions(self, t: int) -> NDArray[np.intp]:
+    def positions(self, t: int) -> Rows:
         """Fit-time positions of the remaining rows of batch t."""
         first = t * self.batch_size
         return first + np.flatnonzero(self.source.live[first : first + self.batch_size])
@@ -123,20 +123,20 @@ class BatchedObjective(ABC):
         """The batches visited by some steps."""
         return sorted({k % self.n_batches for k in steps[: self.n_batches]})
 
-    def visits(self, t: int, n_steps: int) -> NDArray[np.intp]:
+    def visits(self, t: int, n_steps: int) -> Rows:
         """Those of the first `n_steps` steps that visit batch t."""
         return np.arange(t, n_steps, self.n_batches)
 
-    def n_visits(self, rows: NDArray[np.intp], n_steps: int) -> int:
+    def n_visits(self, rows: Rows, n_steps: int) -> int:
         """Visits of the rows' batches in the first `n_steps` steps, summed over the rows."""
         return int(np.sum(-((self.batch_of(rows) - n_steps) // self.n_batches)))
 
-    def batch(self, rows: NDArray[np.intp]) -> Batch:
+    def batch(self, rows: Rows) -> Batch:
         """The rows at some positions, not checked against their digests."""
         features, targets = self.source.raw(rows, check=False)
         return Batch(features, targets, self.source.fit_intercept)
 
-    def without(self, rows: NDArray[np.intp], x: Array, y: Array) -> Self:
+    def without(self, rows: Rows, x: Array, y: Array) -> Self:
         """The problem without `rows`; their values x and y are not used."""
         return replace(self, source=self.source.without(rows))
 
@@ -144,24 +144,8 @@ class BatchedObjective(ABC):
         """The same problem with its rows attached or detached."""
         return replace(self, source=source)
 
-    def consolidate(self) -> None:
-        """Do nothing: no values of forgotten rows are held."""
-        return None
-
     def drawing_privately(self) -> Self:
         """The same: it draws nothing of its own."""
-        return self
-
-    def for_steps(self, step_size: float) -> Self:
-        """The same problem: its constants depend on the rows only."""
-        return self
-
-    def is_consistent(self, tolerance: float) -> None:
-        """None: there are no statistics to compare with an eigenbasis."""
-        return None
-
-    def recollected(self, read: object = None) -> Self:
-        """The same problem: there are no statistics to collect."""
         return self
 
     @property
@@ -184,6 +168,13 @@ class BatchedObjective(ABC):
             most_passes=int(min(max(cycles / 10, 3), 30)),  # a tenth of learning, or little
         )
 
+    def by_batch(self, rows: Rows, n_steps: int) -> Iterator[tuple[Rows, Rows]]:
+        """For each batch of some rows: their indices, and those of n steps that visit them."""
+        batches = self.batch_of(rows)
+        for t in np.unique(batches):
+            if len(steps := self.visits(int(t), n_steps)):
+                yield np.flatnonzero(batches == t), steps
+
     @abstractmethod
     def total(self, theta: Array) -> tuple[float, Array]:
         """The sum of all batches' objectives and its gradient, in one pass."""
@@ -192,9 +183,7 @@ class BatchedObjective(ABC):
     def total_of_a_constant(self) -> float:
         """About the same sum for a model that does not use its features."""
 
-    def batch_facts(
-        self, rows: NDArray[np.intp], n_steps: int, n_unlearn_steps: int
-    ) -> dict[str, bool]:
+    def batch_facts(self, rows: Rows, n_steps: int, n_unlearn_steps: int) -> dict[str, bool]:
         """Facts about the rows' mini-batches for a certificate; empty for a full batch."""
         if self.minibatch_size is None:
             return {}
@@ -214,16 +203,37 @@ class BatchedObjective(ABC):
         """All steps on their rows."""
         return 2.0 * learning.steps * self.batch_size * self.n_parameters * self.n_outputs
 
-    def describe_loss(self) -> dict[str, Any]:
-        """Name and options of the loss."""
-        return {"name": "squared"}
-
     def record(self) -> dict[str, Any]:
         """What a store keeps as plain numbers; a store takes full batches only."""
         if self.minibatch_size is not None:
             raise WrongInput("batch_size must be None for a store, got mini-batches.")
         return {}
 
-    def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """No arrays: rows are not stored."""
-        return iter(())
+
+class VisitSensitivities(Sensitivities):
+    """Sensitivity bounds of a batched problem: nonzero only at the visits of the rows' batches."""
+
+    problem: BatchedObjective
+    n_steps: int
+
+    @abstractmethod
+    def at_visits(self, rows: Request, steps: Rows, slack: float, n_visits: int) -> Array:
+        """Bounds for rows of one batch at its visits, if `slack` is for `n_visits`: (R x V)."""
+
+    def of_each(self, rows: Request, slack: float) -> Array:
+        """Bounds for each row on its own: (n x N)."""
+        self.prepare(rows.rows)
+        bounds = np.zeros((len(rows.X), self.n_steps))
+        for members, steps in self.problem.by_batch(rows.rows, self.n_steps):
+            at_visits = self.at_visits(rows.part(members), steps, slack, len(steps))
+            bounds[members[:, None], steps] = at_visits
+        return bounds
+
+    def of_group_sum(self, rows: Request, slack: float) -> Array:
+        """Triangle inequality over the rows of a group: (N,)."""
+        self.prepare(rows.rows)
+        bounds, n_visits = np.zeros(self.n_steps), self.problem.n_visits(rows.rows, self.n_steps)
+        for members, steps in self.problem.by_batch(rows.rows, self.n_steps):
+            at_visits = self.at_visits(rows.part(members), steps, slack, n_visits)
+            bounds[steps] += np.sum(at_visits, axis=0)
+        return bounds

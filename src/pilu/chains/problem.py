@@ -7,6 +7,7 @@ depends on realised parameters.
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -56,21 +57,17 @@ class Forecast(Protocol):
 
 
 class Law(Protocol):
-    """The law of every iterate of a chain on one problem, from a fixed start (p x d)."""
+    """The law of every iterate of a chain on one problem, from a fixed start (p x d).
+
+    What most kinds have in common is written here, once.
+    """
 
     # Whether the iterates are Gaussian with a law that can be computed. If not, only sensitivity
     # bounds are available: no comparison of two runs, and no forecast.
     is_gaussian: ClassVar[bool]
-    # Threads that BLAS should use for one request; None for all of them.
-    blas_threads: ClassVar[int | None]
 
-    @property
-    def step_size(self) -> float:
-        """Eta."""
-
-    @property
-    def schedule(self) -> Schedule:
-        """All steps so far."""
+    step_size: float  # eta
+    schedule: Schedule  # all steps so far
 
     @property
     def alpha(self) -> float:
@@ -91,8 +88,13 @@ class Law(Protocol):
     def largest_size(self, n_more_steps: int) -> float:
         """Bound on |theta|, with a deviation, of this run and of any without some of its rows."""
 
+    def threads(self) -> AbstractContextManager[object]:
+        """A context with as many BLAS threads as suit one request; by default all of them."""
+        return nullcontext()
+
     def prepare_after_learning(self) -> None:
-        """Do the work that belongs to fitting rather than to the first request."""
+        """Do the work that belongs to fitting rather than to the first request, if there is any."""
+        return None
 
     def comparison(self, request: Request, likely_size: int = 0) -> Comparison:
         """The run with the rows against the run without them: what the exact accountant needs.
@@ -102,9 +104,11 @@ class Law(Protocol):
 
     def coordinates(self, X: Array) -> Array:
         """Rows as a portable law takes them."""
+        return X
 
     def portable(self) -> "Law | None":
         """A light copy for other processes, for rows in `coordinates`; None if there is none."""
+        return None
 
     def forecast(self, points: Array, n_unlearn_steps: int) -> Forecast:
         """Predictions at some points, for requests of at most K steps."""
@@ -119,28 +123,20 @@ class Run(NamedTuple):
 
 
 class Problem(Protocol):
-    """Immutable to its users; forgetting rows returns a new problem."""
+    """Immutable to its users; forgetting rows returns a new problem.
+
+    What most kinds have in common is written here, once.
+    """
 
     # Whether a law is expensive to prepare and worth keeping for all requests of a state.
     keeps_law: ClassVar[bool]
     # Whether steps read the rows themselves, not statistics of them.
     reads_rows: ClassVar[bool]
 
-    @property
-    def source(self) -> RowSource:
-        """The rows."""
-
-    @property
-    def alpha(self) -> float:
-        """The regularisation."""
-
-    @property
-    def n_outputs(self) -> int:
-        """Columns of theta, d."""
-
-    @property
-    def largest(self) -> float:
-        """L: a bound on the curvature that any step meets, alpha included."""
+    source: RowSource
+    alpha: float  # the regularisation
+    n_outputs: int  # columns of theta, d
+    largest: float  # L: a bound on the curvature that any step meets, alpha included
 
     @property
     def minibatch_size(self) -> int | None:
@@ -149,6 +145,7 @@ class Problem(Protocol):
     @property
     def statistics_error(self) -> float:
         """Relative rounding error of the statistics, all subtractions included."""
+        return 0.0
 
     def walk(
         self,
@@ -175,22 +172,27 @@ class Problem(Protocol):
 
     def for_steps(self, step_size: float) -> Self:
         """The same problem with constants as coarse as steps of this size allow."""
+        return self
 
     def drawing_privately(self) -> Self:
         """The same problem, for a chain whose noise is private from now on."""
 
     def consolidate(self) -> None:
-        """Drop what is still held of forgotten rows."""
+        """Drop what is still held of forgotten rows, if anything is."""
+        return None
 
     @property
     def statistics(self) -> Statistics | None:
         """Sums over the rows that are left; None where steps read the rows."""
+        return None
 
     def is_consistent(self, tolerance: float) -> bool | None:
         """Whether what was computed from the statistics fits them; None if there is nothing."""
+        return None
 
     def recollected(self, read: ReadShare | None = None) -> Self:
         """The same problem with its statistics summed again, from the rows that `read` yields."""
+        return self
 
     def batch_facts(self, rows: Rows, n_steps: int, n_unlearn_steps: int) -> dict[str, bool]:
         """What a certificate says of the rows' mini-batches after `n_steps` steps in all."""
@@ -204,9 +206,11 @@ class Problem(Protocol):
 
     def describe_loss(self) -> dict[str, Any]:
         """Name and options of the loss, as they are in a store's log."""
+        return {"name": "squared"}
 
     def record(self) -> dict[str, Any]:
         """What a store keeps of the problem as plain numbers."""
 
     def arrays(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """What it keeps as arrays, the most expensive ones to compute last."""
+        return iter(())

@@ -20,20 +20,27 @@ ROUNDING = 1e-12  # relative allowance for the floating-point error of means, va
 
 
 class Sensitivities(Protocol):
-    """Bounds that fail, all together, with probability at most `slack`."""
+    """Bounds that fail, all together, with probability at most `slack`.
+
+    What most kinds have in common is written here, once.
+    """
 
     @property
     def rounding(self) -> float:
         """Relative allowance for the floating-point error of residual means and variances."""
+        return ROUNDING
 
     def terms(self, slack: float) -> dict[str, Any]:
         """What the bounds rest on besides the data, for the certificate."""
+        return {}
 
     def check_options(self, *, group: str, strong_convexity: str) -> None:
         """Refuse options of the theorem that this kind of problem does not have."""
+        return None
 
     def prepare(self, rows: NDArray[np.intp]) -> None:
-        """Do once what the sums over requests for these rows share."""
+        """Do once what all requests about these rows share, if there is anything."""
+        return None
 
     def of_each(self, rows: Request, slack: float) -> Array:
         """Bounds for each row by itself: (n x N)."""
@@ -49,6 +56,32 @@ class Sensitivities(Protocol):
 
         m = alpha, or a lower bound on the retained problem's own smallest eigenvalue.
         """
+
+
+def row_norm_bounds(
+    X: Array,
+    Y: Array,
+    u: Array,
+    v: Array,
+    mean_errors: Array,
+    deviation_errors: Array,
+    step_size: float,
+    tail: float,
+) -> Array:
+    """Upper `tail` quantile, or more, of eta |x| |x'theta_k - y| for every row at V steps: (n x V).
+
+        eta |x| sqrt(v_k q_k),  q_k the upper `tail` quantile of chi'^2_d(|u_k|^2 / v_k)
+
+    `u` are norms of residual means, which are overwritten, and `v` residual variances (n x V). The
+    errors are bounds on those of m_k, and of the deviation along a vector of norm 1.
+    """
+    norms = np.sqrt(np.sum(np.square(X), axis=1))[:, None]
+    target_norms = np.sqrt(np.sum(np.square(Y), axis=1))[:, None]
+    u += norms * mean_errors
+    u += ROUNDING * target_norms
+    bounds = gaussian_norm_bound(u, np.sqrt(v) + norms * deviation_errors, Y.shape[1], tail)
+    bounds *= step_size * norms * (1 + ROUNDING)
+    return bounds
 
 
 def joint_norm_bounds(

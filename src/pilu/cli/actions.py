@@ -151,7 +151,7 @@ def quote(
     as_json: Json = False,
 ) -> None:
     """Show what forgetting people would cost, without forgetting them."""
-    from pilu.deletion.costs import price_everybody
+    from pilu.deletion.costs import quote_everyone
 
     refuse_if(
         {
@@ -164,7 +164,7 @@ def quote(
         if everyone:
             if out is not None:
                 check_output("out", out, store, inputs=(desk.table(table),))
-            _print_costs(price_everybody(desk.store, table, **options), desk.left(), out, as_json)
+            _print_costs(quote_everyone(desk.store, table, **options), desk.left(), out, as_json)
             return
         quoted, left = desk.quote(subject or [], table, **options), desk.left()
     columns, sizes = ("subject", "rows", "noise", "epsilon"), map(len, quoted.requests)

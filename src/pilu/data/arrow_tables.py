@@ -60,7 +60,7 @@ class _ArrowTable(Table):
         """Rows in the file."""
         return sum(record.num_rows for record in self._records(self.features[:1]))
 
-    def promises(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
+    def deferred_batches(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
         """All rows in order, or those of some row groups."""
         first = 0
         for record in self._records(self._columns_for(scan), scan):

@@ -61,7 +61,7 @@ class _ArrayTable(Table):
         """Rows in the file."""
         return len(self._X)
 
-    def promises(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
+    def deferred_batches(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
         """All rows in order; an array has no row groups."""
         size = rows_in_a_batch(len(self.features), scan.most_bytes)
         for first in range(0, self.n_rows, size):

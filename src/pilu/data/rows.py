@@ -96,14 +96,6 @@ class RowSource:
         key = secrets.token_bytes(32)
         return cls(ArrayRows(X, Y), p, fit_intercept, np.ones(n, dtype=bool), blank, key)
 
-    @classmethod
-    def observe(cls, X: NDArray[Any], Y: Array, *, fit_intercept: bool) -> "RowSource":
-        """A source of all rows of X and Y, digested."""
-        source = cls.of(X, Y, fit_intercept=fit_intercept)
-        for _ in source.features(first=True):
-            pass
-        return source
-
     @property
     def n_columns(self) -> int:
         """Columns of a block: features, and one for the intercept."""
@@ -270,8 +262,8 @@ class Request(NamedTuple):
     Y: Array
     rows: NDArray[np.intp]  # their fit-time positions
 
-    def part(self, rows: slice) -> "Request":
-        """Some of the rows."""
+    def part(self, rows: slice | NDArray[np.intp]) -> "Request":
+        """Some of the rows, by their places in the request."""
         return Request(self.X[rows], self.Y[rows], self.rows[rows])
 
     @classmethod

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
+
+from pilu._processes import blas
 
 Array = NDArray[np.float64]
 
@@ -47,8 +48,7 @@ class Statistics:
         """
         if n * p * 8 < _WORTH_THREADS or p > _MOST_COLUMNS:
             return cls.of_rows(read(0, 1), p, d, fit_intercept=fit_intercept)
-        blas = ThreadpoolController().select(user_api="blas")
-        threads = max((library["num_threads"] for library in blas.info()), default=1)
+        threads = max((library["num_threads"] for library in blas().info()), default=1)
         shares = min(threads, _MOST_THREADS)
         stopped = threading.Event()  # all threads at their next block
 
@@ -58,7 +58,7 @@ class Statistics:
                 return _sums(blocks, p, d, fit_intercept)
 
         with (
-            blas.limit(limits=threads // shares),
+            blas().limit(limits=threads // shares),
             ThreadPoolExecutor(shares) as pool,
             _setting_on_error(stopped),  # Ctrl-C reaches this thread
         ):

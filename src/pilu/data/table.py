@@ -83,11 +83,11 @@ class Table(Protocol):
         """Rows in the table."""
         ...
 
-    def promises(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
+    def deferred_batches(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
         """All rows of a scan in order, in batches.
 
-        The iterator reads the file. Each promise then makes its batch of what was read, in the
-        thread that calls it.
+        The iterator reads the file. Each function that it yields makes a batch of what was read,
+        in the thread that calls it.
         """
         ...
 
@@ -110,8 +110,8 @@ class Table(Protocol):
 
     def batches(self, scan: Scan = EVERYTHING) -> Iterator[TableBatch]:
         """All rows of a scan in order, in batches."""
-        for promise in self.promises(scan):
-            yield promise()
+        for make_batch in self.deferred_batches(scan):
+            yield make_batch()
 
     def targets(self) -> Iterator[NDArray[Any]]:
         """The target columns of all rows, in order."""

@@ -74,15 +74,15 @@ class TablePass:
     @contextmanager
     def here(self, table: Table, most_bytes: int | None = None) -> Iterator[ReadShare]:
         """read(share, shares) for `Statistics.collect`; each thread takes the next batch."""
-        lock, promises = threading.Lock(), table.promises(Scan(most_bytes=most_bytes))
+        lock, deferred = threading.Lock(), table.deferred_batches(Scan(most_bytes=most_bytes))
 
         def read(share: int, shares: int) -> Iterator[tuple[Array, Array]]:
             while True:
                 with lock:
-                    promise = next(promises, None)
-                if promise is None:
+                    make_batch = next(deferred, None)
+                if make_batch is None:
                     return
-                rows = self.rows(promise())
+                rows = self.rows(make_batch())
                 with lock:
                     bar.update(len(rows[0]))
                 yield rows

@@ -120,11 +120,11 @@ class FileSet(Table):
         """Rows in all files."""
         return int(self._ends[-1])
 
-    def promises(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
+    def deferred_batches(self, scan: Scan = EVERYTHING) -> Iterator[Callable[[], TableBatch]]:
         """All rows in order."""
         for table, first in self._with_starts():
-            for promise in table.promises(scan):
-                yield partial(_moved, promise, first)
+            for make_batch in table.deferred_batches(scan):
+                yield partial(_moved, make_batch, first)
 
     def parts(self) -> list[Part]:
         """The parts of all files."""
@@ -156,8 +156,8 @@ class FileSet(Table):
         yield from zip(self._tables, [0, *self._ends[:-1].tolist()], strict=True)
 
 
-def _moved(promise: Callable[[], TableBatch], first: int) -> TableBatch:
-    batch = promise()
+def _moved(make_batch: Callable[[], TableBatch], first: int) -> TableBatch:
+    batch = make_batch()
     return batch._replace(places=batch.places + first)
 
 

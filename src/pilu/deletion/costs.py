@@ -58,7 +58,7 @@ class Costs:
             raise ValueError("noise must be finite and at least 0.")
 
 
-def price_everybody(
+def quote_everyone(
     store: Store,
     table: str | Path | None = None,
     *,

@@ -141,7 +141,7 @@ def lazy_quote(
     frames = need("dask.dataframe", for_="quotes of dask collections", extra="dask")
     pandas = need("pandas", for_="quotes of dask collections", extra="dask")
     # A single task that all partitions share, so that the law is sent to every worker once.
-    price = delayed(_Price(terms, source.key, source.fit_intercept, rows.reading))
+    given = delayed(_QuoteTerms(terms, source.key, source.fit_intercept, rows.reading))
     names, named = _names(rows, source.live), 0
     parts = []
     for part, here in rows.numbered():
@@ -149,8 +149,8 @@ def lazy_quote(
         mine = None if names is None else names[named : named + len(left)]
         named += len(left)
         parts.append(
-            delayed(_priced)(
-                price, part, len(here), np.flatnonzero(source.live[here]), left,
+            delayed(_quoted)(
+                given, part, len(here), np.flatnonzero(source.live[here]), left,
                 source.digests[left], mine,
             )
         )  # fmt: skip
@@ -164,7 +164,7 @@ _COLUMNS = ("noise", "epsilon", "delta")
 
 
 @dataclass(frozen=True)
-class _Price:
+class _QuoteTerms:
     terms: Terms
     key: bytes
     fit_intercept: bool
@@ -179,8 +179,8 @@ def _names(rows: PartitionedRows, live: NDArray[np.bool_]) -> Any:
     return pandas.Index([rows.names[k] for k in rows.numbers[live[rows.numbers]]])
 
 
-def _priced(
-    price: _Price,
+def _quoted(
+    given: _QuoteTerms,
     part: Any,
     size: int,
     kept: NDArray[np.intp],
@@ -189,16 +189,16 @@ def _priced(
     names: Any,
 ) -> Any:
     pandas = need("pandas", for_="quotes of dask collections", extra="dask")
-    features, targets = taken(part, kept, size, price.reading)
+    features, targets = taken(part, kept, size, given.reading)
     index, own = names, index_of(part[0])
     if index is None:
         index = pandas.Index(numbers) if own is None else own[kept]
     if not len(kept):
         return _table([[]] * len(_COLUMNS), index)
-    compare_digests(digests, digests_of(features, targets, price.key), numbers)
-    ones = np.ones((len(kept), int(price.fit_intercept)))
+    compare_digests(digests, digests_of(features, targets, given.key), numbers)
+    ones = np.ones((len(kept), int(given.fit_intercept)))
     request = Request(np.hstack([features, ones]), targets, numbers)
-    accountant, law, target = price.terms
+    accountant, law, target = given.terms
     with parallel_config(n_jobs=1):  # other cores work on other partitions
         noise, epsilon = accountant.calibrate_each(law, [request], target, lambda _: None)
     return _table([noise, epsilon, np.full(len(noise), target.delta)], index)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from pilu._checks import complaint
-from pilu._processes import blas_threads
 from pilu.chains.chain import Chain, SystemGaussian
 from pilu.chains.predictions import Predictions, Prospect, expected_accuracy, expected_rmse
 from pilu.chains.problem import Law
@@ -169,7 +168,7 @@ def predict_utility(
     law = chain.law()
     appraiser = Appraiser(validation, law, n_unlearn_steps)
     scores = np.empty((len(groups), 2))
-    with blas_threads(law.blas_threads):
+    with law.threads():
         for i, rows in enumerate(groups):
             request = Request.read(chain.problem.source, rows)
             scores[i] = appraiser.scores(request, float(noise[i]), n_unlearn_steps)

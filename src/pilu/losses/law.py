@@ -21,9 +21,8 @@ auxiliary runs have shown about any row.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -31,7 +30,9 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_memory, complaint
 from pilu._progress import progress_bar
-from pilu.chains.chain import SimulatedGaussian
+from pilu.chains.batches import VisitSensitivities
+from pilu.chains.chain import SimulatedGaussian, langevin_steps
+from pilu.chains.problem import Law
 from pilu.chains.schedule import Schedule
 from pilu.chains.sensitivities import ROUNDING, contraction_between
 from pilu.data.rows import Request
@@ -55,10 +56,10 @@ class Simulated(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SmoothLaw:
+class SmoothLaw(Law):
     """The chain of a smooth problem, from a fixed start (p x C).
 
-    Implements `chains.problem.Law` with bounds by concentration: iterates are not Gaussian.
+    Iterates are not Gaussian: bounds are by concentration.
     """
 
     problem: "SmoothProblem"
@@ -67,7 +68,6 @@ class SmoothLaw:
     start: Array
 
     is_gaussian: ClassVar[bool] = False
-    blas_threads: ClassVar[int | None] = None
 
     @property
     def n_outputs(self) -> int:
@@ -149,10 +149,12 @@ class SmoothLaw:
 
         problem.check_rows(range(N))
         theta, gaussian = np.tile(self.start, (1, R)), SimulatedGaussian(seed)
+        gradient = partial(problem.gradient, n_runs=R, see=see)
         largest, done = float(np.linalg.norm(theta)), 0
         with progress_bar(N, what=f"{R} auxiliary runs", unit="step") as bar:
             for segment in self.schedule.segments:
-                for moved in problem.steps(theta, self.step_size, segment, done, gaussian, R, see):
+                steps = langevin_steps(theta, gradient, self.step_size, segment, gaussian, done)
+                for moved in steps:
                     theta, largest = moved, max(largest, float(np.linalg.norm(moved)))
                     bar.update()
                 done += segment.steps
@@ -163,9 +165,6 @@ class SmoothLaw:
         """Bounds on the rows' gradients at their visits."""
         return SmoothSensitivities(self)
 
-    def prepare_after_learning(self) -> None:
-        """Do nothing: the auxiliary runs are simulated on first use."""
-
     def comparison(self, request: Request, likely_size: int = 0) -> NoReturn:
         """Refused: the two runs of Definition 1 have no known law."""
         raise complaint(
@@ -175,24 +174,16 @@ class SmoothLaw:
             "Only ridge has Gaussian iterates.",
         )
 
-    def coordinates(self, X: Array) -> Array:
-        """The rows, unchanged."""
-        return X
-
-    def portable(self) -> None:
-        """None: requests share the auxiliary runs."""
-        return None
-
     def forecast(self, points: Array, n_unlearn_steps: int) -> NoReturn:
         """Refused: the score after a request has no closed form."""
         raise WrongInput(f"the {self.problem.loss.name} loss has no forecast in closed form.")
 
 
-@dataclass(frozen=True)
-class SmoothSensitivities:
+class SmoothSensitivities(VisitSensitivities):
     """Sensitivity bounds of a chain with a smooth loss, on a full batch or on mini-batches."""
 
-    law: SmoothLaw
+    def __init__(self, law: SmoothLaw) -> None:
+        self.law, self.problem, self.n_steps = law, law.problem, law.schedule.n_steps
 
     @property
     def rounding(self) -> float:
@@ -209,36 +200,19 @@ class SmoothSensitivities:
             "delta_means": means,
         }
 
-    def of_each(self, rows: Request, slack: float) -> Array:
-        """Bounds for each row on its own: (n x N)."""
-        bounds = np.zeros((len(rows.X), self.law.schedule.n_steps))
-        for members, steps in self._by_batch(rows):
-            at_visits = self._at_visits(rows, members, steps, self._deviation(slack, len(steps)))
-            bounds[members[:, None], steps] = at_visits
-        return bounds
-
     def of_group_sum(self, rows: Request, slack: float) -> Array:
         """Triangle inequality over the rows of a group: (N,)."""
-        N = self.law.schedule.n_steps
-        bounds, n_visits = np.zeros(N), self.law.problem.n_visits(rows.rows, N)
-        for members, steps in self._by_batch(rows):
-            at_visits = self._at_visits(rows, members, steps, self._deviation(slack, n_visits))
-            bounds[steps] += np.sum(at_visits, axis=0)
-        return bounds * (1 + self.rounding)
+        return super().of_group_sum(rows, slack) * (1 + self.rounding)
 
-    def _by_batch(self, rows: Request) -> Iterator[tuple[Rows, Rows]]:
-        """The rows of each batch, as indices into the request, and the steps that visit them."""
-        problem, batches = self.law.problem, self.law.problem.batch_of(rows.rows)
-        for t in np.unique(batches):
-            steps = problem.visits(int(t), self.law.schedule.n_steps)
-            if len(steps):
-                yield np.flatnonzero(batches == t), steps
-
-    def _at_visits(self, rows: Request, members: Rows, steps: Rows, deviation: float) -> Array:
+    def at_visits(self, rows: Request, steps: Rows, slack: float, n_visits: int) -> Array:
+        """Bounds for rows of one batch at its visits: (R x V)."""
         law, loss, rounding = self.law, self.law.problem.loss, self.rounding
-        norms = np.linalg.norm(rows.X[members], axis=1)[:, None] * (1 + ROUNDING)
-        means = law.mean_statistics(rows.rows[members], len(steps))
-        away = law.spreads[steps] * deviation + rounding * law.simulated.largest_norm
+        norms = np.linalg.norm(rows.X, axis=1)[:, None] * (1 + ROUNDING)
+        means = law.mean_statistics(rows.rows, len(steps))
+        away = (
+            law.spreads[steps] * self._deviation(slack, n_visits)
+            + rounding * law.simulated.largest_norm
+        )
         away = loss.lipschitz * norms * away + rounding * np.abs(means)
         largest = loss.largest_gradient(means - away, means + away, law.n_outputs)
         if (wrong := ~(np.isfinite(largest) & (largest >= 0))).any():

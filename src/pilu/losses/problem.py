@@ -10,7 +10,6 @@ import hashlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from pilu._digits import up_to_grid
 from pilu.chains.batches import Batch, BatchedObjective
-from pilu.chains.chain import langevin_steps, walk
+from pilu.chains.chain import walk
 from pilu.chains.problem import GaussianSource, Run
 from pilu.chains.schedule import Segment
 from pilu.data.rows import RowSource
@@ -197,7 +196,10 @@ class SmoothProblem(BatchedObjective):
     def gradient(
         self, theta: Array, step: int, n_runs: int = 1, see: Spectator | None = None
     ) -> Array:
-        """grad f_t of the step's batch, for `n_runs` values of theta side by side: p x (R C)."""
+        """grad f_t of the step's batch, for `n_runs` values of theta side by side: p x (R C).
+
+        Rows are not checked against their digests: call `check_rows` first.
+        """
         total = self.alpha * theta
         for rows, batch in self._blocks(step % self.n_batches, n_runs):
             scores = batch.times(theta).reshape(len(rows), n_runs, self.n_outputs)
@@ -228,23 +230,6 @@ class SmoothProblem(BatchedObjective):
             constants.append(np.median(targets, axis=0))
         scores = (np.broadcast_to(constant, targets.shape) for constant in constants)
         return min(float(np.sum(self.loss.value(s, targets))) for s in scores)
-
-    def steps(
-        self,
-        theta: Array,
-        step_size: float,
-        segment: Segment,
-        first_step: int,
-        gaussian: GaussianSource,
-        n_runs: int = 1,
-        see: Spectator | None = None,
-    ) -> Iterator[Array]:
-        """Theta after each Langevin step of `n_runs` runs side by side: p x (R C).
-
-        Rows are not checked against their digests: call `check_rows` first.
-        """
-        gradient = partial(self.gradient, n_runs=n_runs, see=see)
-        return langevin_steps(theta, gradient, step_size, segment, gaussian, first_step)
 
     def summed_gradient_norms(self, theta: Array, t: int) -> float:
         """The sum of |x| |dl/dz| over the rows of batch t."""

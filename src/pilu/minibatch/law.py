@@ -16,7 +16,6 @@ itself, for all rows.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 
 from pilu._progress import progress_bar
 from pilu.chains.comparison import Comparison
+from pilu.chains.problem import Law
 from pilu.chains.schedule import (
     UNIT,
     Schedule,
@@ -59,15 +59,6 @@ _FORWARDS_FROM = 1.0  # times the number of rows at which both ways cost the sam
 _POOR = 1e-9  # relative rounding error past which a variance is computed backwards
 
 
-class VisitLaw(NamedTuple):
-    """Residuals of some rows of one batch at its visits, each N(u, v I_d)."""
-
-    members: Rows  # indices into the requested rows
-    steps: Rows  # the V visits
-    means: Array  # R x d x V
-    variances: Array  # R x V
-
-
 class Means(NamedTuple):
     """Means of the iterates m_k, and of the residuals."""
 
@@ -78,10 +69,10 @@ class Means(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MinibatchLaw:
+class MinibatchLaw(Law):
     """The law of every iterate of a chain on mini-batches, from a fixed start (p x d).
 
-    Implements `chains.problem.Law`. Maps of different batches do not commute: all is dense.
+    Maps of different batches do not commute: all is dense.
     """
 
     problem: "MinibatchProblem"
@@ -90,7 +81,6 @@ class MinibatchLaw:
     start: Array
 
     is_gaussian: ClassVar[bool] = True
-    blas_threads: ClassVar[int | None] = None
 
     @property
     def n_outputs(self) -> int:
@@ -151,16 +141,14 @@ class MinibatchLaw:
             bounds[k + 1] = kept * bounds[k] + self.variances[k]
         return bounds
 
-    def residual_laws(self, rows: Rows) -> Iterator[VisitLaw]:
-        """Laws of the rows' residuals, batch by batch."""
-        batches = self.problem.batch_of(rows)
+    def residual_laws(self, rows: Rows, n_visits: int) -> tuple[Array, Array]:
+        """Residuals of rows of one batch at its first visits, each N(u, v I_d).
+
+        Returns the means u (R x d x V) and the variances v (R x V).
+        """
         self.prepare_variances(rows)
-        v = np.stack([self._known_variances[int(row)] for row in rows])
-        for t in np.unique(batches):
-            members = np.flatnonzero(batches == t)
-            steps = self.problem.visits(int(t), self.schedule.n_steps)
-            u = self.means.residuals[: len(steps), rows[members]]
-            yield VisitLaw(members, steps, np.moveaxis(u, 0, 2), v[members, : len(steps)])
+        u = np.moveaxis(self.means.residuals[:n_visits, rows], 0, 2)
+        return u, np.stack([self._known_variances[int(row)][:n_visits] for row in rows])
 
     def residual_means(self, rows: Rows, k: int) -> Array:
         """u_k of rows of the batch that step k visits: (R x d)."""
@@ -304,14 +292,6 @@ class MinibatchLaw:
     def comparison(self, request: Request, likely_size: int = 0) -> Comparison:
         """The run with the rows against the run without them."""
         return compare_minibatches(self, request.rows, request.X, request.Y)
-
-    def coordinates(self, X: Array) -> Array:
-        """The rows, unchanged."""
-        return X
-
-    def portable(self) -> None:
-        """None: one request uses all cores."""
-        return None
 
     def forecast(self, points: Array, n_unlearn_steps: int) -> MinibatchForecast:
         """Predictions at some points."""

@@ -5,96 +5,60 @@ fail with probability delta_s / N_i   [PILU, app. mini-batch]. For a group it is
 all its rows.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu.chains.batches import VisitSensitivities
 from pilu.chains.sensitivities import (
     ROUNDING,
     contraction_between,
-    gaussian_norm_bound,
     joint_norm_bounds,
+    row_norm_bounds,
 )
 from pilu.data.rows import Request
 
 if TYPE_CHECKING:
-    from pilu.minibatch.law import MinibatchLaw, VisitLaw
+    from pilu.minibatch.law import MinibatchLaw
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class MinibatchSensitivities:
+class MinibatchSensitivities(VisitSensitivities):
     """Sensitivity bounds of a chain on mini-batches."""
 
-    law: "MinibatchLaw"
-
-    rounding: ClassVar[float] = ROUNDING
-
-    def terms(self, slack: float) -> dict[str, Any]:
-        """No extra terms: the laws are exact."""
-        return {}
-
-    def check_options(self, *, group: str, strong_convexity: str) -> None:
-        """Accept all options of the theorem."""
+    def __init__(self, law: "MinibatchLaw") -> None:
+        self.law, self.problem, self.n_steps = law, law.problem, law.schedule.n_steps
 
     def prepare(self, rows: NDArray[np.intp]) -> None:
         """Compute the residual variances of these rows together."""
         self.law.prepare_variances(rows)
 
-    def of_each(self, rows: Request, slack: float) -> Array:
-        """Bounds for each row on its own: (n x N)."""
-        bounds = np.zeros((len(rows.X), self.law.schedule.n_steps))
-        for visit in self.law.residual_laws(rows.rows):
-            if len(visit.steps):
-                at_visits = self._at_visits(rows, visit, slack / len(visit.steps))
-                bounds[visit.members[:, None], visit.steps] = at_visits
-        return bounds
+    def at_visits(
+        self, rows: Request, steps: NDArray[np.intp], slack: float, n_visits: int
+    ) -> Array:
+        """Bounds for rows of one batch at its visits: (R x V)."""
+        law, (means, v) = self.law, self.law.residual_laws(rows.rows, len(steps))
+        u, errors = np.sqrt(np.sum(np.square(means), axis=1)), self._errors(steps)
+        return row_norm_bounds(rows.X, rows.Y, u, v, *errors, law.step_size, slack / n_visits)
 
-    def of_group_sum(self, rows: Request, slack: float) -> Array:
-        """Triangle inequality over the rows of a group: (N,)."""
-        N = self.law.schedule.n_steps
-        bounds, n_visits = np.zeros(N), self.law.problem.n_visits(rows.rows, N)
-        for visit in self.law.residual_laws(rows.rows):
-            if len(visit.steps):
-                at_visits = self._at_visits(rows, visit, slack / n_visits)
-                bounds[visit.steps] += np.sum(at_visits, axis=0)
-        return bounds
-
-    def _at_visits(self, rows: Request, visit: "VisitLaw", tail: float) -> Array:
-        law, rounding = self.law, self.rounding
-        norms = np.sqrt(np.sum(np.square(rows.X[visit.members]), axis=1))[:, None]
-        target_norms = np.sqrt(np.sum(np.square(rows.Y[visit.members]), axis=1))[:, None]
-        u = np.sqrt(np.sum(np.square(visit.means), axis=1))
-        u += norms * law.mean_errors[visit.steps]
-        u += rounding * (norms * law.means.norms[visit.steps] + target_norms)
-        root_v = np.sqrt(visit.variances) + norms * law.deviation_errors[visit.steps]
-        bounds = gaussian_norm_bound(u, root_v, law.n_outputs, tail)
-        return np.asarray(law.step_size * norms * bounds * (1 + rounding))
+    def _errors(self, steps: NDArray[np.intp]) -> tuple[Array, Array]:
+        """Of means, and of deviations along a vector of norm 1."""
+        means = self.law.mean_errors[steps] + ROUNDING * self.law.means.norms[steps]
+        return means, self.law.deviation_errors[steps]
 
     def of_group_jointly(self, rows: Request, slack: float) -> Array:
         """The norm of the summed gradient of the group's rows in each step's batch: (N,)."""
-        law, N = self.law, self.law.schedule.n_steps
-        bounds, batches = np.zeros(N), law.problem.batch_of(rows.rows)
-        visited = np.unique(batches)
-        n_visits = sum(len(law.problem.visits(int(t), N)) for t in visited)
-        for t in visited:
-            members, steps = np.flatnonzero(batches == t), law.problem.visits(int(t), N)
-            if not len(steps):
-                continue
-            X, Y = rows.X[members], rows.Y[members]
-            means = np.stack([law.residual_means(rows.rows[members], k) for k in steps], axis=2)
+        law, bounds = self.law, np.zeros(self.n_steps)
+        batches = list(self.problem.by_batch(rows.rows, self.n_steps))
+        n_visits = sum(len(steps) for _, steps in batches)
+        for members, steps in batches:
+            X, Y, positions = rows.part(members)
+            means = np.stack([law.residual_means(positions, k) for k in steps], axis=2)
+            covariances, tail = law.residual_covariances(int(steps[0]), X), slack / n_visits
             bounds[steps] = law.step_size * joint_norm_bounds(
-                X,
-                Y,
-                means,
-                law.residual_covariances(int(t), X),
-                law.mean_errors[steps] + self.rounding * law.means.norms[steps],
-                law.deviation_errors[steps],
-                slack / n_visits,
-                self.rounding,
+                X, Y, means, covariances, *self._errors(steps), tail, ROUNDING
             )
         return bounds
 

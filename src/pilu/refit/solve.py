@@ -1,9 +1,11 @@
 """Find a minimiser to a proved distance, by the solver that suits the size of the head."""
 
+from contextlib import nullcontext
+
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._processes import blas_threads
+from pilu._processes import blas
 from pilu.exceptions import BeyondPrecision
 from pilu.refit.exact_newton import newton
 from pilu.refit.newton_cg import newton_cg
@@ -32,7 +34,7 @@ def solve(objective: Objective, start: Array | None, within: float) -> Array:
             return point.theta
         raise _not_proved(objective, point, within)
     solver = newton if has_exact_hessian(objective) else newton_cg
-    with blas_threads(1 if _is_small(objective) else None):
+    with blas().limit(limits=1) if _is_small(objective) else nullcontext():
         point = _better_start(objective, start)
         for smaller in (1.0, 1 / 16, 1 / 256, 1 / 4096):
             # In a large ball little curvature may be certain; a smaller one serves as well.

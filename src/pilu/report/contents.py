@@ -12,7 +12,7 @@ from typing import Any
 
 from pilu.certify.certificate import library_versions, sha256_of
 from pilu.data.tables import is_there
-from pilu.deletion.costs import Costs, price_everybody
+from pilu.deletion.costs import Costs, quote_everyone
 from pilu.deletion.rewriting import still_in_table
 from pilu.deletion.store import Store, now
 
@@ -169,7 +169,7 @@ def read_contents(store: Store, table: Path | None, people: int) -> Contents:
     path = Path(table or state["table"])
     if table is not None or is_there(path):  # a table that is named must exist
         still = len(still_in_table(snapshot, path))
-        costs = replace(price_everybody(store, path, at_most=people), names=())
+        costs = replace(quote_everyone(store, path, at_most=people), names=())
     learning = fitted.chain.schedule.segments[0]
     return Contents(
         store=store.folder.resolve().name,

@@ -17,6 +17,7 @@ with its basis, whatever the number of steps.
 import math
 from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +26,12 @@ from pilu.chains.predictions import Predictions, Prospect
 from pilu.chains.problem import Run
 from pilu.chains.schedule import UNIT
 from pilu.chains.shortfall import Shortfall
-from pilu.ridge.iterates import RidgeIterates
 from pilu.ridge.krylov import reached_space
 from pilu.ridge.lanczos import BlockLanczos
 from pilu.ridge.spectral import RequestSpace, Spectrum, decay, drift, spread
+
+if TYPE_CHECKING:
+    from pilu.ridge.law import RidgeLaw
 
 Array = NDArray[np.float64]
 
@@ -42,7 +45,7 @@ class RidgeForecast:
     `n_unlearn_steps` is the largest K of the requests to come.
     """
 
-    def __init__(self, law: RidgeIterates, points: Array, n_unlearn_steps: int) -> None:
+    def __init__(self, law: "RidgeLaw", points: Array, n_unlearn_steps: int) -> None:
         self.law, self.n_unlearn_steps = law, n_unlearn_steps
         self.points = law.coordinates(points)
         spectrum = law.spectrum
@@ -170,7 +173,7 @@ class RidgeRequestForecast:
         return np.maximum(base + change, 0.0)
 
 
-def _space_for(law: RidgeIterates, Z: Array, length: float) -> RequestSpace:
+def _space_for(law: "RidgeLaw", Z: Array, length: float) -> RequestSpace:
     """The smallest space of the list that keeps words of this length in A and A' on X_f'."""
     spectrum = law.spectrum
     is_large = len(spectrum.eigenvalues) > 2 * _GROWTH[0] * len(Z)  # else the eigenbasis is cheap
@@ -184,7 +187,7 @@ def _space_for(law: RidgeIterates, Z: Array, length: float) -> RequestSpace:
     return RequestSpace.whole(spectrum, law.step_size, Z)
 
 
-def _leak(law: RidgeIterates, space: RequestSpace, lanczos: BlockLanczos, length: int) -> float:
+def _leak(law: "RidgeLaw", space: RequestSpace, lanczos: BlockLanczos, length: int) -> float:
     """Bound on what M^i X_f' and M'^i X_f' have outside of the space, relative to |X_f|.
 
     eta |B| sum_{l<i} |E_last'(1 - eta T)^l R| (docs/exact.md); the coupling B is at most |A|.

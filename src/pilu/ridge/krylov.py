@@ -17,6 +17,7 @@ follow. docs/exact.md derives these, and the whitening error of `_energy_errors`
 
 import math
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
@@ -24,9 +25,11 @@ from numpy.typing import NDArray
 
 from pilu.chains.comparison import ROUNDING_LIMIT, ChainDifference, Enclosure, View
 from pilu.chains.schedule import Schedule, summed_before
-from pilu.ridge.iterates import RidgeIterates, difference_in, step_norms
 from pilu.ridge.lanczos import BlockLanczos
 from pilu.ridge.spectral import Diagonal, RequestSpace
+
+if TYPE_CHECKING:
+    from pilu.ridge.law import RidgeLaw
 
 Array = NDArray[np.float64]
 
@@ -46,7 +49,7 @@ class KrylovView(View):
 
     Parameters
     ----------
-    law : RidgeIterates
+    law : RidgeLaw
     lanczos : BlockLanczos
         From X_f', as far as it has been extended.
     targets : array
@@ -56,14 +59,14 @@ class KrylovView(View):
     """
 
     def __init__(
-        self, law: RidgeIterates, lanczos: BlockLanczos, targets: Array, *, is_finest: bool = False
+        self, law: "RidgeLaw", lanczos: BlockLanczos, targets: Array, *, is_finest: bool = False
     ) -> None:
         space, N = reached_space(law, lanczos), law.schedule.n_steps
         residuals = _residual_means(law, space, N) - targets[:, :, None]
         # What was deflated is a step's error, and one of X_f' itself.
         more = law.step_size * lanczos.deflated * law.spectrum.largest
         rounding = law.rounding(lanczos.width, more)
-        super().__init__(difference_in(law, space, residuals, targets, rounding, lanczos.deflated))
+        super().__init__(law.difference_in(space, residuals, targets, rounding, lanczos.deflated))
         self.size, self._is_finest = len(space.own.values), is_finest
         self._next_is_slow = is_finest and len(law.spectrum.eigenvalues) > _DENSE_IS_SLOW
         self._powers = space.retained.powers
@@ -73,7 +76,8 @@ class KrylovView(View):
             B, size = lanczos.coupling, float(np.linalg.norm(lanczos.first))  # size >= |X_f|
             self._coupling = B @ space.retained.last(B.shape[1])
             leaks, retained_leaks = space.own.leaks(B, 2 * N), space.retained.leaks(B, 2 * N)
-            errors = projection_errors(law, leaks, retained_leaks, step_norms(residuals), size)
+            lengths = np.linalg.norm(residuals, axis=(0, 1))
+            errors = projection_errors(law, leaks, retained_leaks, lengths, size)
             self.mean_error, self.covariance_error = errors
 
     def is_guide(self, n_steps: int, noise: float) -> bool:
@@ -246,7 +250,7 @@ def _shrinking_factors(errors: Array, sizes: Array) -> Array:
 
 
 def projection_errors(
-    law: RidgeIterates, leaks: Array, retained_leaks: Array, residual_norms: Array, size: float
+    law: "RidgeLaw", leaks: Array, retained_leaks: Array, residual_norms: Array, size: float
 ) -> tuple[float, float]:
     """Bounds on the errors of Delta and of C by the projection.
 
@@ -263,7 +267,7 @@ def projection_errors(
     return mean + eta * size * unsure, covariance
 
 
-def reached_space(law: RidgeIterates, lanczos: BlockLanczos) -> RequestSpace:
+def reached_space(law: "RidgeLaw", lanczos: BlockLanczos) -> RequestSpace:
     """The Krylov space of X_f' as far as it has been extended."""
     T, first = lanczos.projected, lanczos.first
     k, without = len(first), T.copy()
@@ -284,7 +288,7 @@ def reached_space(law: RidgeIterates, lanczos: BlockLanczos) -> RequestSpace:
     return RequestSpace(lanczos.basis, own, retained)
 
 
-def _residual_means(law: RidgeIterates, space: RequestSpace, count: int) -> Array:
+def _residual_means(law: "RidgeLaw", space: RequestSpace, count: int) -> Array:
     """X_f m_k for k < count, m_k = eta sum_{j<k} (1 - eta A)^j B + (1 - eta A)^k theta_0."""
     cross, rows = space.see(law.spectrum.cross.T)[0], space.own.rows.T
     R, d, m = len(rows), *cross.shape

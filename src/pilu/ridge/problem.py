@@ -17,18 +17,15 @@ from numpy.typing import NDArray
 
 from pilu._digits import up_to_grid
 from pilu.chains.chain import walk
-from pilu.chains.comparison import Comparison, View
-from pilu.chains.problem import GaussianSource, Run
+from pilu.chains.problem import GaussianSource, Problem, Run
 from pilu.chains.schedule import UNIT, Segment
 from pilu.chains.shortfall import Shortfall
-from pilu.data.rows import Request, RowSource
+from pilu.data.rows import RowSource
 from pilu.data.statistics import ReadShare, Statistics
-from pilu.ridge.forecast import RidgeForecast, shortfall_of
-from pilu.ridge.iterates import RidgeIterates, dense_view
-from pilu.ridge.krylov import KrylovView
-from pilu.ridge.lanczos import BlockLanczos
-from pilu.ridge.sensitivities import RidgeSensitivities
+from pilu.ridge.forecast import shortfall_of
+from pilu.ridge.law import RidgeLaw
 from pilu.ridge.spectral import Spectrum, check_room, draw_after
+from pilu.ridge.stationary import StationaryRidgeLaw
 
 Array = NDArray[np.float64]
 
@@ -37,58 +34,6 @@ _MOST_PENDING = 32  # rows in a correction
 _PER_OCTAVE = 4  # grid of a stored error: the rows are summed again after about forty deletions
 _EIGENPROBLEM = 10  # multiplications for each of p^3
 _COLUMNS_FOR_EACH = 32  # columns per row of a correction; with fewer, a new basis is cheaper
-
-_GROWTH = (40, 64, 80, 112, 160, 240)  # dimensions for each row of the request, tried in turn
-_LIKELY = 19.6  # times the sixth root of the steps: the first size, if the problem has room for it
-_DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
-_DENSE_SHARE = 0.6  # of the parameters: a projection on more of them is not cheaper
-
-
-@dataclass(frozen=True, eq=False)
-class RidgeLaw(RidgeIterates):
-    """The law of a chain on all rows: implements `chains.problem.Law` in an eigenbasis."""
-
-    is_gaussian: ClassVar[bool] = True
-    # Matrices have a few dozen rows: a second thread is slower.
-    blas_threads: ClassVar[int | None] = 1
-
-    @property
-    def sensitivities(self) -> RidgeSensitivities:
-        """Bounds on gradients at every step."""
-        return RidgeSensitivities(self)
-
-    def prepare_after_learning(self) -> None:
-        """Do nothing: profiles are computed on first use."""
-
-    def forecast(self, points: Array, n_unlearn_steps: int) -> RidgeForecast:
-        """Predictions at some points."""
-        return RidgeForecast(self, points, n_unlearn_steps)
-
-    def comparison(self, request: Request, likely_size: int = 0) -> Comparison:
-        """The run with the rows against the run without them.
-
-        The difference is seen in the Krylov space of the rows where the proved errors of that
-        projection are negligible at the noise in question. Else the space grows. Beyond a size at
-        which it is no longer cheaper, the full eigenbasis is used.
-        """
-        Z = self.coordinates(request.X)
-        views = self._views(Z, request.Y, likely_size) if Z.any() else iter(())
-        return Comparison(self.schedule, self.n_outputs, views)
-
-    def _views(self, Z: Array, targets: Array, at_least: int) -> Iterator[View]:
-        (R, p), sizes = Z.shape, list[int]()
-        if p > _DENSE_BELOW:
-            sizes = [s * R for s in _GROWTH if s * R <= _DENSE_SHARE * p]
-        if sizes:
-            likely = at_least or R * _LIKELY * self.schedule.n_steps ** (1 / 6)
-            sizes = [s for s in sizes if s >= likely] or sizes
-            lanczos = BlockLanczos(self.spectrum, Z.T)
-            for size in sizes:
-                lanczos.extend(size)
-                yield KrylovView(self, lanczos, targets, is_finest=size == sizes[-1])
-                if lanczos.exhausted:
-                    break
-        yield dense_view(self, Z, targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +58,8 @@ class _Known:
         return self.statistics.without(*self.pending)
 
 
-class RidgeProblem:
-    """Ridge regression on all rows at every step, as a `chains.problem.Problem`.
+class RidgeProblem(Problem):
+    """Ridge regression on all rows at every step.
 
     It represents a fixed set of rows: forgetting rows returns a new problem. Internally,
     `consolidate` replaces the correction by a new eigenbasis. A correction holds the values of
@@ -133,6 +78,7 @@ class RidgeProblem:
     ) -> None:
         self.source = source
         self.alpha = alpha
+        self.n_outputs = int(known.spectrum.cross.shape[1])
         self.solver = solver
         self._known = known
 
@@ -173,12 +119,7 @@ class RidgeProblem:
         return cls(source, alpha, _Known.of(statistics, alpha), solver)
 
     @property
-    def n_outputs(self) -> int:
-        """Columns of theta, d."""
-        return int(self._known.spectrum.cross.shape[1])
-
-    @property
-    def largest(self) -> float:
+    def largest(self) -> float:  # type: ignore[override]  # `consolidate` replaces it
         """Largest eigenvalue of A; an upper bound while there is a correction."""
         return self._known.spectrum.largest
 
@@ -265,10 +206,6 @@ class RidgeProblem:
         """The same problem: it draws nothing of its own."""
         return self
 
-    def for_steps(self, step_size: float) -> "RidgeProblem":
-        """The same problem: the eigenbasis does not depend on the steps."""
-        return self
-
     def walk(
         self,
         theta: Array,
@@ -302,8 +239,6 @@ class RidgeProblem:
     def law(self, run: Run, *, corrected: bool = False) -> RidgeLaw:
         """The law of a run; with `corrected`, its basis may have a low-rank correction."""
         if run.schedule.is_stationary:  # its comparisons need an eigenproblem anyway
-            from pilu.ridge.stationary_law import StationaryRidgeLaw  # a kind of RidgeLaw itself
-
             return StationaryRidgeLaw(self.spectrum, *run, max(self.statistics_error, UNIT))
         spectrum = self.corrected_spectrum if corrected else self.spectrum
         return RidgeLaw(spectrum, *run, max(self.statistics_error, UNIT))
@@ -330,10 +265,6 @@ class RidgeProblem:
         if self.solver == "gradient":
             work += 2.0 * learning.steps * n * p * self.n_outputs
         return work
-
-    def describe_loss(self) -> dict[str, Any]:
-        """Name of the loss."""
-        return {"name": "squared"}
 
     def record(self) -> dict[str, Any]:
         """What a store keeps as plain numbers."""

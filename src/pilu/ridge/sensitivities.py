@@ -1,7 +1,7 @@
 """Sensitivity bounds of a full-batch ridge chain   [PILU, Thm 1(i)]."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
@@ -9,57 +9,38 @@ from numpy.typing import NDArray
 
 from pilu.chains.sensitivities import (
     ROUNDING,
+    Sensitivities,
     contraction_between,
-    gaussian_norm_bound,
     joint_norm_bounds,
+    row_norm_bounds,
 )
 from pilu.data.rows import Request
-from pilu.ridge.iterates import RidgeIterates
 from pilu.ridge.spectral import Spectrum
+
+if TYPE_CHECKING:
+    from pilu.ridge.law import RidgeLaw
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class RidgeSensitivities:
+class RidgeSensitivities(Sensitivities):
     """Sensitivity bounds of a full-batch chain.
 
     Iterate 0 is deterministic and needs no tail. The paper's union bound over all steps is kept.
     """
 
-    law: RidgeIterates
-
-    rounding: ClassVar[float] = ROUNDING
-
-    def terms(self, slack: float) -> dict[str, Any]:
-        """No extra terms: the laws are exact."""
-        return {}
-
-    def check_options(self, *, group: str, strong_convexity: str) -> None:
-        """Accept all options of the theorem."""
-
-    def prepare(self, rows: NDArray[np.intp]) -> None:
-        """Do nothing: requests share only the law."""
+    law: "RidgeLaw"
 
     def of_each(self, rows: Request, slack: float) -> Array:
-        """Bounds for each row on its own: (n x N).
-
-        s_k = eta |x| sqrt(v_k q_k),  q_k the upper slack/N quantile of chi'^2_d(|u_k|^2 / v_k)
-        """
+        """Bounds for each row on its own: (n x N)."""
         return self._of_each(rows, slack / self.law.schedule.n_steps)
 
     def _of_each(self, rows: Request, tail: float) -> Array:
-        law = self.law
-        Z = law.coordinates(rows.X)
-        norms = np.sqrt(np.sum(np.square(rows.X), axis=1))
-        target_norms = np.sqrt(np.sum(np.square(rows.Y), axis=1))
-        u = law.residual_mean_norms(Z, rows.Y)
-        u += norms[:, None] * law.mean_errors
-        u += ROUNDING * (norms[:, None] * law.mean_norms + target_norms[:, None])
-        root_v = np.sqrt(law.residual_variances(Z)) + norms[:, None] * law.deviation_errors
-        bounds = gaussian_norm_bound(u, root_v, law.n_outputs, tail)
-        bounds *= law.step_size * norms[:, None] * (1 + ROUNDING)
-        return bounds
+        law, (X, Y, _) = self.law, rows
+        Z, errors = law.coordinates(X), law.mean_errors + ROUNDING * law.mean_norms
+        u, v = law.residual_mean_norms(Z, Y), law.residual_variances(Z)
+        return row_norm_bounds(X, Y, u, v, errors, law.deviation_errors, law.step_size, tail)
 
     def of_group_sum(self, rows: Request, slack: float) -> Array:
         """Triangle inequality over the rows of a group: (N,)   [PILU, Cor. group-unlearning]."""

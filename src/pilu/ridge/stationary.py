@@ -7,20 +7,31 @@ Steps of noise sigma on A converge to theta ~ N(m, I_d (x) h(A)),
 Learning with `n_steps=None` draws from this law. Later steps on the same problem keep the mean, so
 the residual means u = X_f m - Y_f of some rows are the same at every step. What rounding does to
 this law is proved in docs/exact.md, "Stationarity".
+
+With A' = A - X_f'X_f, the runs with and without the rows differ by
+
+    Delta = m - m' = -A'^-1 X_f' u,    C = h(A) - h(A')
+
+before any later step, and by Delta at every later one: A' Delta = -X_f'u is where a step leaves it.
+The comparison uses the full eigenbasis of A'.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.chains.schedule import StepRounding, mean_size
+from pilu.chains.comparison import ChainDifference, Comparison, View
+from pilu.chains.schedule import UNIT, StepRounding, mean_size
+from pilu.data.rows import Request
 from pilu.exceptions import BeyondPrecision
-from pilu.ridge.iterates import RidgeIterates
-from pilu.ridge.spectral import decay, spread
+from pilu.ridge.law import RidgeLaw
+from pilu.ridge.spectral import RequestSpace, decay, spread
+from pilu.ridge.stationary_sensitivities import StationarySensitivities
 
 Array = NDArray[np.float64]
 
@@ -28,7 +39,7 @@ _UNSURE = 0.05  # of the smallest eigenvalue: beyond it, nothing is certified
 
 
 @dataclass(frozen=True, eq=False)
-class StationaryIterates(RidgeIterates):
+class StationaryRidgeLaw(RidgeLaw):
     """The law after learning at stationarity, and at every later step, in an eigenbasis of A."""
 
     @cached_property
@@ -142,3 +153,75 @@ class StationaryIterates(RidgeIterates):
         n_outside, law = self.n_outside, super().portable()
         law.__dict__["n_outside"] = n_outside
         return law
+
+    @property
+    def sensitivities(self) -> StationarySensitivities:
+        """Bounds on gradients at all steps of learning, and at later ones."""
+        return StationarySensitivities(self)
+
+    def comparison(self, request: Request, likely_size: int = 0) -> Comparison:
+        """The run with the rows against the run without them."""
+        Z = self.coordinates(request.X)
+        views = [View(_difference(self, Z, request.Y))] if Z.any() else []
+        return Comparison(self.schedule, self.n_outputs, iter(views), always_dense=True)
+
+
+def _difference(
+    law: StationaryRidgeLaw, Z: Array, targets: Array
+) -> Callable[[int], ChainDifference]:
+    """Delta and C in the eigenbasis of A', for rows with coordinates Z."""
+    space, eta = RequestSpace.whole(law.spectrum, law.step_size, Z), law.step_size
+    a = space.retained.values
+    residuals = Z @ law.minimiser - targets
+    mean = -(space.retained.rows @ residuals) / a[:, None]
+    variances, largest, reduced = law.reduced_in(space, mean)
+    unsure = _mean_rounding(law, Z, targets, a, residuals, mean)
+    rounding = law.rounding_against(a)
+
+    def before(n_steps: int) -> ChainDifference:
+        kept, added = decay(a, eta, n_steps), spread(a, eta, n_steps)
+        return _StationaryDifference(
+            n_steps, variances, kept, added, reduced, largest, unsure, rounding, retained=a
+        )
+
+    return before
+
+
+def _mean_rounding(
+    law: StationaryRidgeLaw,
+    Z: Array,
+    targets: Array,
+    retained: Array,
+    residuals: Array,
+    mean: Array,
+) -> float:
+    """Bounds |A'^ (Delta - Delta^)|.
+
+    A' (Delta - Delta^) = -X_f'(u - u^) - (A' - A'^) Delta^, and u - u^ = X_f (m - m^) is
+    X_f A^^-1 A^ A^-1 times what `mean_error` bounds.
+    """
+    a, unsure = law.spectrum.eigenvalues, law.matrix_error
+    ratio = 1 + unsure / law.least(retained)  # at least |A^ A^-1|, and |A'^ A'^-1|
+    size, m = float(np.linalg.norm(Z)), float(np.linalg.norm(law.minimiser))
+    products = UNIT * (2 + math.sqrt(len(a)) / 8)
+    u = ratio * float(np.linalg.norm(Z / a)) * law.mean_error
+    u += products * (size * m + float(np.linalg.norm(targets)))
+    moved = size * (u + 2 * products * float(np.linalg.norm(residuals)))
+    return ratio * (moved + 3 * unsure * float(np.linalg.norm(mean)))
+
+
+@dataclass(frozen=True, eq=False)
+class _StationaryDifference(ChainDifference):
+    """`mean_rounding` bounds A' times the error of Delta, which is largest where a' is small."""
+
+    retained: Array = field(default_factory=lambda: np.empty(0))  # eigenvalues of A'
+
+    def rounding_errors(self, noise: float) -> tuple[float, float]:
+        """What rounding of Delta and of C may amount to once whitened.
+
+        Where a' is small, so is S^-1/2: |S^-1/2 A'^-1 r| <= |r| max 1 / (a' S^1/2).
+        """
+        variances = self.variances + self.later_variances(noise)
+        worst = float(np.max(1 / (self.retained * np.sqrt(variances))))
+        _, covariance = super().rounding_errors(noise)
+        return self.mean_rounding * worst, covariance

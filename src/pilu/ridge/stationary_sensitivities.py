@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,9 @@ from pilu.chains.schedule import deviation_errors
 from pilu.chains.sensitivities import ROUNDING, gaussian_norm_bound
 from pilu.data.rows import Request
 from pilu.ridge.sensitivities import RidgeSensitivities
-from pilu.ridge.stationary import StationaryIterates
 
-__all__ = ["StationarySensitivities"]
+if TYPE_CHECKING:
+    from pilu.ridge.stationary import StationaryRidgeLaw
 
 Array = NDArray[np.float64]
 
@@ -23,7 +24,7 @@ Array = NDArray[np.float64]
 class StationarySensitivities(RidgeSensitivities):
     """Bounds for windows of learning steps, and for every later step, as `endless` takes them."""
 
-    law: StationaryIterates
+    law: "StationaryRidgeLaw"
 
     def check_options(self, *, group: str, strong_convexity: str) -> None:
         """Groups are bounded by the sum of their rows."""

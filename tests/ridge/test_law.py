@@ -8,7 +8,8 @@ import pytest
 from oracles.dense import dense_laws, residual_law
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import RowSource
-from pilu.ridge.problem import RidgeLaw, RidgeProblem
+from pilu.ridge.law import RidgeLaw
+from pilu.ridge.problem import RidgeProblem
 
 SEGMENTS = [(12, 0.3), (4, 1.5), (3, 0.0), (1, 0.7)]
 
@@ -17,7 +18,7 @@ SEGMENTS = [(12, 0.3), (4, 1.5), (3, 0.0), (1, 0.7)]
 @pytest.mark.parametrize("zero_start", [True, False])
 def test_residual_laws(shape, zero_start, rng):
     X, Y = rng.normal(size=shape), rng.normal(size=(shape[0], 3))
-    source = RowSource.observe(X, Y, fit_intercept=False)
+    source = RowSource.of(X, Y, fit_intercept=False)
     problem = RidgeProblem.fit(source, 0.05, 3)
     step_size = 1.0 / problem.spectrum.largest
     start = np.zeros((shape[1], 3)) if zero_start else rng.normal(size=(shape[1], 3))
@@ -54,7 +55,7 @@ ASKED = []
 @pytest.mark.parametrize("profiles_before", [True, False])
 def test_a_law_is_sent_while_another_thread_asks_it(profiles_before, rng, monkeypatch):
     X, Y = rng.normal(size=(25, 4)), rng.normal(size=(25, 3))
-    problem = RidgeProblem.fit(RowSource.observe(X, Y, fit_intercept=False), 0.05, 3)
+    problem = RidgeProblem.fit(RowSource.of(X, Y, fit_intercept=False), 0.05, 3)
     schedule = AskedWhenPickled(tuple(Segment(*s) for s in SEGMENTS))
     step_size, start = 1.0 / problem.spectrum.largest, rng.normal(size=(4, 3))
     law = RidgeLaw(problem.spectrum, step_size, schedule, start)

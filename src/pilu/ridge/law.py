@@ -12,14 +12,17 @@ that contains these rows.
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.chains.comparison import ChainDifference, Reduced, View
+from pilu._processes import blas
+from pilu.chains.comparison import ChainDifference, Comparison, Reduced, View
+from pilu.chains.problem import Law
 from pilu.chains.schedule import (
     UNIT,
     Schedule,
@@ -29,6 +32,11 @@ from pilu.chains.schedule import (
     mean_size,
     summed_before,
 )
+from pilu.data.rows import Request
+from pilu.ridge.forecast import RidgeForecast
+from pilu.ridge.krylov import KrylovView
+from pilu.ridge.lanczos import BlockLanczos
+from pilu.ridge.sensitivities import RidgeSensitivities
 from pilu.ridge.spectral import Powers, RequestSpace, Spectrum, decay, drift, spread
 
 Array = NDArray[np.float64]
@@ -36,9 +44,14 @@ Array = NDArray[np.float64]
 _TOGETHER = 64  # eigenvalues whose profiles are computed together
 _KEPT_BYTES = 2**27  # of mean profiles, which all requests of a law share
 
+_GROWTH = (40, 64, 80, 112, 160, 240)  # dimensions for each row of the request, tried in turn
+_LIKELY = 19.6  # times the sixth root of the steps: the first size, if the problem has room for it
+_DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
+_DENSE_SHARE = 0.6  # of the parameters: a projection on more of them is not cheaper
+
 
 @dataclass(frozen=True, eq=False)
-class RidgeIterates:
+class RidgeLaw(Law):
     """The law of every iterate of a chain on one problem, from a fixed start (p x d).
 
     A spectrum with a low-rank correction supports residual means and whatever follows from the
@@ -50,6 +63,8 @@ class RidgeIterates:
     schedule: Schedule
     start: Array
     statistics_error: float = UNIT  # of X'X and X'Y, relative to their norms
+
+    is_gaussian: ClassVar[bool] = True
 
     @property
     def n_outputs(self) -> int:
@@ -268,42 +283,85 @@ class RidgeIterates:
             return np.zeros((self.spectrum.basis.shape[1], self.n_outputs))
         return self.spectrum.basis.T @ self.start
 
+    @property
+    def sensitivities(self) -> RidgeSensitivities:
+        """Bounds on gradients at every step."""
+        return RidgeSensitivities(self)
 
-def dense_view(law: RidgeIterates, Z: Array, targets: Array) -> View:
-    """The difference in the full eigenbasis of A'."""
-    space = RequestSpace.whole(law.spectrum, law.step_size, Z)
-    residuals = law.residual_means(Z, targets)
-    return View(difference_in(law, space, residuals, targets, law.rounding(len(Z))))
+    def threads(self) -> AbstractContextManager[object]:
+        """One BLAS thread. Matrices have a few dozen rows: a second thread is slower."""
+        limited: AbstractContextManager[object] = blas().limit(limits=1)
+        return limited
 
+    def forecast(self, points: Array, n_unlearn_steps: int) -> RidgeForecast:
+        """Predictions at some points."""
+        return RidgeForecast(self, points, n_unlearn_steps)
 
-def difference_in(
-    law: RidgeIterates,
-    space: RequestSpace,
-    residuals: Array,
-    targets: Array,
-    rounding: StepRounding,
-    deflated: float | None = None,
-) -> Callable[[int], ChainDifference]:
-    """Delta and C in a space, given the residual means u (R x d x N).
+    def comparison(self, request: Request, likely_size: int = 0) -> Comparison:
+        """The run with the rows against the run without them.
 
-    `deflated` is what a projection left out as rounding error, None for the whole row space.
-    """
-    eta, N = law.step_size, residuals.shape[2]
-    variances, with_rows = law.final_variances(np.stack([space.retained.values, space.own.values]))
-    covariance = space.turn.T @ (with_rows[:, None] * space.turn) - np.diag(variances)
-    largest = float(max(np.max(variances), np.max(with_rows)))
-    reduced = Reduced.of(_mean_difference(space, residuals), covariance, largest, N)
-    left_out, lengths = deflated or 0.0, step_norms(residuals)
-    unsure = _mean_rounding(law, space, lengths, targets, rounding.error, left_out)
+        The difference is seen in the Krylov space of the rows where the proved errors of that
+        projection are negligible at the noise in question. Else the space grows. Beyond a size at
+        which it is no longer cheaper, the full eigenbasis is used.
+        """
+        Z = self.coordinates(request.X)
+        views = self._views(Z, request.Y, likely_size) if Z.any() else iter(())
+        return Comparison(self.schedule, self.n_outputs, views)
 
-    def before(n_steps: int) -> ChainDifference:
-        a, is_whole = space.retained.values, deflated is None
-        kept, added = decay(a, eta, n_steps), spread(a, eta, n_steps)
-        return ChainDifference(
-            n_steps, variances, kept, added, reduced, largest, unsure, rounding, is_whole
-        )
+    def _views(self, Z: Array, targets: Array, at_least: int) -> Iterator[View]:
+        (R, p), sizes = Z.shape, list[int]()
+        if p > _DENSE_BELOW:
+            sizes = [s * R for s in _GROWTH if s * R <= _DENSE_SHARE * p]
+        if sizes:
+            likely = at_least or R * _LIKELY * self.schedule.n_steps ** (1 / 6)
+            sizes = [s for s in sizes if s >= likely] or sizes
+            lanczos = BlockLanczos(self.spectrum, Z.T)
+            for size in sizes:
+                lanczos.extend(size)
+                yield KrylovView(self, lanczos, targets, is_finest=size == sizes[-1])
+                if lanczos.exhausted:
+                    break
+        yield self._dense_view(Z, targets)
 
-    return before
+    def _dense_view(self, Z: Array, targets: Array) -> View:
+        """The difference in the full eigenbasis of A'."""
+        space = RequestSpace.whole(self.spectrum, self.step_size, Z)
+        residuals = self.residual_means(Z, targets)
+        return View(self.difference_in(space, residuals, targets, self.rounding(len(Z))))
+
+    def reduced_in(self, space: RequestSpace, mean: Array) -> tuple[Array, float, Reduced]:
+        """C = h(A) - h(A') in a space, reduced with Delta; and h(A'), and the largest variance."""
+        both = np.stack([space.retained.values, space.own.values])
+        variances, with_rows = self.final_variances(both)
+        covariance = space.turn.T @ (with_rows[:, None] * space.turn) - np.diag(variances)
+        largest = float(max(np.max(variances), np.max(with_rows)))
+        return variances, largest, Reduced.of(mean, covariance, largest, self.schedule.n_steps)
+
+    def difference_in(
+        self,
+        space: RequestSpace,
+        residuals: Array,
+        targets: Array,
+        rounding: StepRounding,
+        deflated: float | None = None,
+    ) -> Callable[[int], ChainDifference]:
+        """Delta and C in a space, given the residual means u (R x d x N).
+
+        `deflated` is what a projection left out as rounding error, None for the whole row space.
+        """
+        eta = self.step_size
+        variances, largest, reduced = self.reduced_in(space, _mean_difference(space, residuals))
+        left_out, lengths = deflated or 0.0, np.linalg.norm(residuals, axis=(0, 1))
+        unsure = _mean_rounding(self, space, lengths, targets, rounding.error, left_out)
+
+        def before(n_steps: int) -> ChainDifference:
+            a, is_whole = space.retained.values, deflated is None
+            kept, added = decay(a, eta, n_steps), spread(a, eta, n_steps)
+            return ChainDifference(
+                n_steps, variances, kept, added, reduced, largest, unsure, rounding, is_whole
+            )
+
+        return before
 
 
 def _mean_difference(space: RequestSpace, residuals: Array) -> Array:
@@ -316,7 +374,7 @@ def _mean_difference(space: RequestSpace, residuals: Array) -> Array:
 
 
 def _mean_rounding(
-    law: RidgeIterates,
+    law: RidgeLaw,
     space: RequestSpace,
     lengths: Array,
     targets: Array,
@@ -336,8 +394,3 @@ def _mean_rounding(
     moved = error * summed_before(retained_reach)[::-1] * lengths
     moved += deflated * retained_reach[0] * lengths
     return law.step_size * float(retained_reach[::-1] @ unsure + np.sum(moved))
-
-
-def step_norms(residuals: Array) -> Array:
-    """|u_k| for every k."""
-    return np.asarray(np.sqrt(np.sum(np.square(residuals), axis=(0, 1))))
