@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pilu._checks import check_real, complaint
+from pilu._digits import up
 from pilu._extras import need
 
 __all__ = ["plot_audit", "plot_comparison", "plot_exposure", "plot_exposure_plan"]
@@ -306,7 +307,7 @@ def _mark_quantiles(axes: Any, share: Any, epsilon: Any, level: Any, limits: Any
             continue
         axes.plot(share[i], level[i], "o", color="0.15", ms=5, clip_on=False, zorder=5)
         axes.annotate(
-            "".join(marks[i]) + _short(epsilon[i]),
+            "".join(marks[i]) + up(epsilon[i], 3),
             (share[i], level[i]),
             (1.04, height),
             textcoords="axes fraction",
