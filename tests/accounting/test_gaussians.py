@@ -9,8 +9,8 @@ from mpmath import mpf
 
 from oracles.pairs import contour_delta, one_direction_delta
 from pilu.accounting import GaussianPair, PrivacyCurve, delta_from_mu
-from pilu.accounting.gaussians import closeness
 from pilu.accounting.noise_search import nearly_gaussian_log_delta
+from pilu.certify.exact import closeness
 
 EPSILONS = [0.0, 0.1, 1.0, 5.0, 20.0]
 ONE = [

@@ -111,15 +111,15 @@ def design(fit: Fit) -> Array:
     return np.column_stack([fit.X, np.ones(len(fit.X))]) if fit.head.fit_intercept else fit.X
 
 
-def precisions(fit: Fit, kappa: float) -> list[Any]:
-    """A of each output, or the one that all outputs share."""
+def precisions(fit: Fit, kappa: float, factor: float = 1.0) -> list[Any]:
+    """A of each output, or the one that all outputs share; the factor is that of penalties."""
     with mp.workdps(DIGITS):
         F, weights = mp.matrix(design(fit).tolist()), row_weights(fit.head, fit.y, fit.weights)
         matrices = []
         for k, penalty in enumerate(penalty_matrices(fit)):
             pairs = zip(F.tolist(), weights[k].tolist(), strict=True)
             weighted = mp.matrix([[v * mpf(w) for v in row] for row, w in pairs])
-            matrices.append(mpf(kappa) * (F.T * weighted) + penalty)
+            matrices.append(mpf(kappa) * (F.T * weighted) + mpf(factor) * penalty)
         return matrices
 
 
@@ -144,9 +144,9 @@ def optimum(fit: Fit) -> Any:
         return mp.matrix(coef.tolist()).T
 
 
-def release_laws(fit: Fit, scale: float, kappa: float) -> list[Law]:
+def release_laws(fit: Fit, scale: float, kappa: float, factor: float = 1.0) -> list[Law]:
     """The law of the release, in independent parts."""
-    theta, matrices = optimum(fit), precisions(fit, kappa)
+    theta, matrices = optimum(fit), precisions(fit, kappa, factor)
     if len(matrices) == 1:
         return [Law(theta, matrices[0], mpf(scale))]
     return [Law(theta[:, k], A, mpf(scale)) for k, A in enumerate(matrices)]
@@ -155,17 +155,19 @@ def release_laws(fit: Fit, scale: float, kappa: float) -> list[Law]:
 class Exposures:
     """The releases of all rows against those without some, for noise of a given scale."""
 
-    def __init__(self, fit: Fit, scale: float, kappa: float | None = None) -> None:
-        self.fit, self.scale = fit, scale
+    def __init__(
+        self, fit: Fit, scale: float, kappa: float | None = None, factor: float = 1.0
+    ) -> None:
+        self.fit, self.scale, self.factor = fit, scale, factor
         self.kappa = given_kappa(fit) if kappa is None else kappa
-        self.laws = release_laws(fit, scale, self.kappa)
+        self.laws = release_laws(fit, scale, self.kappa, factor)
 
     def pair(self, gone: Any) -> Pair | None:
         """All rows against the rows that are left; None if a class is gone."""
         left = self.fit.without(gone)
         if left is None:
             return None
-        others = release_laws(left, self.scale, self.kappa)
+        others = release_laws(left, self.scale, self.kappa, self.factor)
         return joined([whitened(P, Q) for P, Q in zip(self.laws, others, strict=True)])
 
     def epsilon(self, gone: Any, delta: float = 1e-5) -> float:

@@ -6,7 +6,7 @@ import pytest
 from oracles.pairs import output_laws, whitened
 from pilu.accounting import GaussianPair
 from pilu.accounting.curves import PrivacyCurve
-from pilu.accounting.gaussians import closeness
+from pilu.certify.exact import closeness
 from pilu.chains.schedule import Schedule, Segment
 from pilu.ridge.krylov import KrylovView
 from pilu.ridge.lanczos import BlockLanczos

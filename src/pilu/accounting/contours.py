@@ -22,7 +22,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.accounting.cumulants import (
+from pilu.accounting.gaussians import (
+    GROWN,
+    HOPELESS,
+    LARGEST_EXCESS,
+    LEAST_GAP,
+    MARGIN,
     Complex,
     bend,
     cumulant,
@@ -30,15 +35,8 @@ from pilu.accounting.cumulants import (
     largest_loss,
     log_guard,
     magnitude,
-    slope,
-)
-from pilu.accounting.gaussians import (
-    GROWN,
-    HOPELESS,
-    LARGEST_EXCESS,
-    LEAST_GAP,
-    MARGIN,
     rounding,
+    slope,
 )
 
 Array = NDArray[np.float64]

@@ -28,29 +28,22 @@ quadrature:
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pilu._checks import as_numbers, check_real, complaint
-from pilu.accounting.cumulants import (
-    Complex,
-    bend,
-    cumulant,
-    curvature,
-    largest_loss,
-    log_guard,
-    magnitude,
-    slope,
-)
 from pilu.exceptions import BeyondPrecision
 
 Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
 
 _STEPS = (0.04, 0.02, 0.01)  # in tau, tried in this order; every second node estimates the error
 _MAX_NODES = 5760
 _BATCH = 144
 _UNIT = 2.0**-52
+_BEND = math.tan(math.radians(25))
 MARGIN = 4.0  # times the change by the last halving of the step: measured, up to 1.5 were needed
 _CONVERGED = 1e-9  # relative error at which no finer step is tried
 _CUT = 1e-15  # relative size of the terms at which the sum may end
@@ -308,6 +301,66 @@ class GaussianPair:
         return float(log_guard(log_m, s, s - 1, np.array([epsilon]))[0])
 
 
+# The cumulant log M for one pair or for many. Directions are the last axis of `x`, `a2` (squared
+# shifts) and `half` (half of the counts); axes before it number the pairs. `gap` is s - 1: near
+# s = 1 the rounding of s would matter. A real s broadcasts against `x`.
+
+
+def cumulant(x: Array, a2: Array, half: Array, s: NDArray[Any], gap: NDArray[Any]) -> NDArray[Any]:
+    """log M at real or complex s along the last axis."""
+    z = -gap[..., None] * x[..., None, :]
+    quadratic = (s * gap / 2)[..., None] * a2[..., None, :] / (1 + z)
+    logs = np.log1p(z) + gap[..., None] * np.log1p(x)[..., None, :]
+    values: NDArray[Any] = quadratic.sum(axis=-1) - np.matmul(logs, half[..., None])[..., 0]
+    return values
+
+
+def slope(x: Array, a2: Array, half: Array, s: Array | float, gap: Array | float) -> Array:
+    """Derivative of log M at a real s."""
+    D = 1 - gap * x
+    quadratic = a2 * ((2 * s - 1) * D + s * gap * x) / (2 * D * D)
+    return np.asarray(np.sum(quadratic + half * (x / D - np.log1p(x)), axis=-1))
+
+
+def curvature(x: Array, a2: Array, half: Array, gap: Array | float) -> Array:
+    """Second derivative of log M at a real s."""
+    D = 1 - gap * x
+    return np.asarray(np.sum(a2 * (1 + x) ** 2 / D**3 + half * (x / D) ** 2, axis=-1))
+
+
+def magnitude(x: Array, a2: Array, half: Array, s: Array | float, gap: Array | float) -> Array:
+    """Size of what is summed in log M at a real s: its rounding error is this many ulps."""
+    D = 1 - gap * x
+    return np.asarray(np.sum(s * gap * a2 / D + 2 * half * gap * np.abs(x), axis=-1))
+
+
+def log_guard(log_m: Array, s: Array, gap: Array, epsilon: Array) -> Array:
+    """The bound on log delta that needs no quadrature; `log_m` is log M(s), and gap = s - 1.
+
+    delta <= M(s) e^{-eps (s-1)} (s-1)^(s-1) / s^s
+    """
+    return np.asarray(log_m - epsilon * gap + gap * np.log1p(-1 / s) - np.log(s))
+
+
+def largest_loss(x: Array, a2: Array, half: Array) -> Array:
+    """Maximum of log dP/dQ, rounded up: finite with every x < 0. Beyond it delta is 0."""
+    narrow = x < 0
+    divisor = np.where(narrow, -2 * x, 1.0)
+    losses = np.sum(np.where(narrow, a2 / divisor - half * np.log1p(x), 0.0), axis=-1)
+    unbounded = ((x > 0) | ((x == 0) & (a2 > 0))).any(axis=-1)
+    return np.where(unbounded, np.inf, losses * _UP)
+
+
+def bend(x: Array, a2: Array, half: Array, epsilon: Array | float) -> Array:
+    """kappa of the path on which the integrand of delta is likely to die out fastest."""
+    moved = x != 0
+    divisor = np.where(moved, 2 * x, 1.0)
+    rate = epsilon + np.sum(np.where(moved, a2 / divisor, 0.0) + half * np.log1p(x), axis=-1)
+    # Where a shift is large against its excess its Gaussian decay ends the integral first.
+    gaussian = (a2 > 400 * x**2).any(axis=-1)
+    return np.where(gaussian, _BEND, np.copysign(_BEND, rate))
+
+
 def rounding(magnitude: Array | float, exponent: Array | float) -> Array | float:
     """Bound on the rounding of log delta: of the cumulant, of eps (s-1), of all else."""
     return 64 * _UNIT * (magnitude + exponent + 20)
@@ -317,24 +370,6 @@ def delta_from_log(log_delta: float) -> float:
     """delta, rounded up; what underflows is still positive."""
     least = 0.0 if log_delta == -math.inf else 5e-324
     return min(max(math.exp(log_delta) * (1 + 1e-15), least), 1.0)
-
-
-def closeness(shift: float, covariance: float, outputs: int, log_tail: float) -> float:
-    """e0 for laws whose whitened means and covariances differ by `shift` and `covariance`.
-
-    D_alpha(P || P^) <= alpha t^2, t^2 = shift^2 + d covariance^2 / 2, while
-    (alpha - 1) covariance <= 1/2. By Chernoff's bound the loss exceeds
-    e0 = alpha t^2 + |log_tail| / (alpha - 1) with probability at most e^log_tail; alpha is chosen.
-    """
-    size, tail = math.hypot(shift, math.sqrt(outputs / 2) * covariance), abs(log_tail)
-    if not max(size, covariance) <= 0.1:
-        raise BeyondPrecision(
-            f"the two laws are known only up to {size:.2g}: too coarse to certify. Use more noise."
-        )
-    if size == 0.0:
-        return 0.0
-    more = min(math.sqrt(tail) / size, 1 / (2 * covariance) if covariance > 0 else math.inf)
-    return ((1 + more) * size**2 + tail / more) * _UP
 
 
 def _numbers(name: str, value: ArrayLike) -> Array:

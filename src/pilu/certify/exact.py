@@ -19,17 +19,19 @@ from numpy.typing import NDArray
 from pilu._checks import check_choice
 from pilu._processes import map_in_order, pack
 from pilu.accounting.curves import CoarseCurve, Curve, PrivacyCurve
-from pilu.accounting.gaussians import GaussianPair, closeness
+from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, likely_epsilon, mu_of
 from pilu.certify.accountant import TOLERANCE, Calibration, Progress, Target, require
 from pilu.certify.certificate import Certificate
 from pilu.chains.comparison import Comparison, Enclosure
 from pilu.chains.problem import Law
 from pilu.data.rows import Request
+from pilu.exceptions import BeyondPrecision
 
 Array = NDArray[np.float64]
 Groups = Iterable[tuple[Request, NDArray[np.intp]]]  # blocks, each with the sizes of its groups
 
+_UP = 1 + 1e-12
 _LOOSE = 2e-9  # relative excess noise that is worth a second search
 _FAR_BELOW = 1e-3  # in log delta: a search that ends further below delta is repeated
 _LARGEST_NOISE = math.exp(LARGEST_LOG_NOISE)
@@ -214,19 +216,17 @@ class Exact:
         self, enclosure: Enclosure, outputs: int, target: Target, reach: float | None = None
     ) -> PrivacyCurve:
         """The curve, with a negligible tail up to the epsilon `reach` (default: the target's)."""
-        pair = GaussianPair(enclosure.excesses, enclosure.squared_shifts, np.array(outputs))
-        both = self.direction == "both"
-        if pair.is_trivial and enclosure.shift_error == enclosure.covariance_error == 0.0:
-            return PrivacyCurve(pair, both)  # the rows are zero: both runs have the same law
         log_tail = math.log(target.delta) - _LOG_REST - (target.epsilon if reach is None else reach)
         # The errors are in units of Q's noise; `closeness` needs them in units of P's.
         least = 0.9 * (1 + min(float(np.min(enclosure.excesses)), 0.0))
+        shift_error, covariance_error = enclosure.shift_error, enclosure.covariance_error
         error = closeness(
-            enclosure.shift_error / math.sqrt(least),
-            enclosure.covariance_error / least,
-            outputs,
-            log_tail,
+            shift_error / math.sqrt(least), covariance_error / least, outputs, log_tail
         )
+        pair = GaussianPair(enclosure.excesses, enclosure.squared_shifts, np.array(outputs))
+        both = self.direction == "both"
+        if pair.is_trivial and shift_error == covariance_error == 0.0:
+            return PrivacyCurve(pair, both)  # the rows are zero: both runs have the same law
         return PrivacyCurve(pair.merged(_EVIDENCE_DIRECTIONS), both, error, log_tail)
 
     def _calibration(
@@ -312,3 +312,21 @@ def curve_of(evidence: Mapping[str, Any], *, both: bool = False) -> PrivacyCurve
     )
     tail = -math.inf if log_tail is None else float(log_tail)
     return PrivacyCurve(GaussianPair(*numbers.T), both, error, tail)
+
+
+def closeness(shift: float, covariance: float, outputs: int, log_tail: float) -> float:
+    """e0 for laws whose whitened means and covariances differ by `shift` and `covariance`.
+
+    D_alpha(P || P^) <= alpha t^2, t^2 = shift^2 + d covariance^2 / 2, while
+    (alpha - 1) covariance <= 1/2. By Chernoff's bound the loss exceeds
+    e0 = alpha t^2 + |log_tail| / (alpha - 1) with probability at most e^log_tail; alpha is chosen.
+    """
+    size, tail = math.hypot(shift, math.sqrt(outputs / 2) * covariance), abs(log_tail)
+    if not max(size, covariance) <= 0.1:
+        raise BeyondPrecision(
+            f"the two laws are known only up to {size:.2g}: too coarse to certify. Use more noise."
+        )
+    if size == 0.0:
+        return 0.0
+    more = min(math.sqrt(tail) / size, 1 / (2 * covariance) if covariance > 0 else math.inf)
+    return ((1 + more) * size**2 + tail / more) * _UP

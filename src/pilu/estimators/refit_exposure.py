@@ -11,7 +11,7 @@ from pilu._extras import need
 from pilu.estimators.exposure import Exposure
 from pilu.estimators.refitted import Refitted
 from pilu.estimators.requests import RowBook
-from pilu.exceptions import WrongInput
+from pilu.exceptions import BeyondPrecision, WrongInput
 from pilu.refit.fixed import covers_transformers
 from pilu.refit.held_rows import Table
 from pilu.refit.noise_scale import best_noise, measure_people, with_noise
@@ -50,8 +50,8 @@ def expose(
     """Exposure of people by the present release."""
     delta = options.exposure_delta if delta is None else check_probability("delta", delta)
     exact = check_flag("exact", exact)
-    prepared, theta = _solved(estimator, fitted, table, options)
-    measured = measure_people(prepared, theta, prepared.within, people, prepared.shape, exact=exact)
+    prepared, theta, within = _solved(estimator, fitted, table, options)
+    measured = measure_people(prepared, theta, within, people, prepared.shape, exact=exact)
     epsilon, least = (
         measured.epsilons(prepared.noise, prepared.charge, delta, least=least)
         for least in (False, True)
@@ -71,14 +71,19 @@ def expose(
 
 def _solved(
     estimator: Any, fitted: Refitted, table: Table, options: Options
-) -> tuple[Prepared, Array]:
-    """The program of the present release, and its minimiser to the proved distance."""
+) -> tuple[Prepared, Array, float]:
+    """The program of the present release, its minimiser, and the distance to which it is proved."""
     prepared = prepare(estimator, table, options, fitted.kept)  # its Gram matrix will do
     if fitted.noise_scale is not None:
         shape = Shape.of(prepared.objective, penalty_factor=fitted.penalty_factor)
         prepared = with_noise(prepared, options, fitted.noise_scale, shape)
     start = standard_parameters(prepared, head_of(fitted.released))
-    return prepared, solve(prepared.objective, start, prepared.within)
+    theta = solve(prepared.objective, start, prepared.within)
+    closer = prepared.within / 64  # so that little is charged for it
+    try:
+        return prepared, solve(prepared.objective, theta, closer), closer
+    except BeyondPrecision:
+        return prepared, theta, prepared.within
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +139,7 @@ def plan_caps(
     listed = [check_real("max_exposure", c, least=1e-6, most=1e3) for c in np.atleast_1d(caps)]
     if not (isinstance(validation, tuple | list) and len(validation) == 2):
         raise complaint("validation", "a pair (X, y)", validation)
-    prepared, theta = _solved(estimator, replace(fitted, noise_scale=None), table, options)
+    prepared, theta, _ = _solved(estimator, replace(fitted, noise_scale=None), table, options)
     scorer = _Scorer(prepared, *validation)
     normal = np.random.default_rng(0).standard_normal((n_draws, *theta.shape))
     scales, scores, spreads = [], [], []

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pilu._progress import progress_bar
 from pilu.accounting.many_pairs import epsilons_of_pairs
 from pilu.exceptions import BeyondPrecision, WrongInput
+from pilu.refit.gram import gamma
 from pilu.refit.leaving import (
     Groups,
     Moves,
@@ -130,13 +131,13 @@ class Measured:
         parts = [(p[left], s.take(left)) for p, s, left in kept if left.any()]
         return Measured.of(self.n, [*parts, *((places[p], s) for p, s in other.parts)])
 
-    def without_bound(self, places: Rows) -> "Measured":
-        """The same, where nothing is promised to some people."""
-        parts = []
-        for where, shifts in self.parts:
-            rest = np.where(np.isin(where, places), np.inf, shifts.rest)
-            parts.append((where, replace(shifts, rest=rest)))
-        return Measured(self.n, tuple(parts))
+    def with_unbounded(self, places: Rows) -> "Measured":
+        """The same with people of whom nothing was measured, and to whom nothing is promised."""
+        if not len(places):
+            return self
+        zeros = np.zeros((len(places), 1))
+        nothing = Shifts(zeros, zeros, np.full(len(places), np.inf), 1)
+        return Measured(self.n, (*self.parts, (places, nothing)))
 
     def take(self, places: Rows) -> "Measured":
         """Some people, numbered anew."""
@@ -178,7 +179,7 @@ def measure(
             parts.append((places, replace(shifts, rest=shifts.rest + off)))
     measured = Measured(len(people), tuple(parts))
     # A refit proves 2 off at best. Noise without a shape hides nobody, so any bound will do.
-    loose = measured.loose(_LOOSE, 8 * off) if shaped else measured.loose(np.inf, np.inf)
+    loose = measured.loose(_LOOSE if shaped else 1e9, 8 * off)
     if not len(loose):
         return measured
     some = [people[i] for i in loose.tolist()]
@@ -326,7 +327,7 @@ def _spectrum(gram: Array, error: float) -> tuple[Array, Array]:
         h, E = gram[:, :, 0], np.ones_like(gram)
     else:
         h, E = np.linalg.eigh(gram)
-    h = np.maximum(h, 0.0) * (1 + 4 * error) * _UP
+    h = np.maximum(h, 0.0) * (1 + 4 * error + gamma(8 * gram.shape[1]))
     return np.minimum(h, 1.0), E
 
 

@@ -23,7 +23,7 @@ def rounding_of_sums(n: int, more: int = 0) -> float:
     An entry is within gamma of the sum of its terms' sizes, and the matrix of these sums has a norm
     of at most the trace. `more` roundings of each term can be added.
     """
-    return gamma(_ROWS + n // _ROWS + 16 + more)
+    return gamma(min(n, _ROWS) + n // _ROWS + 16 + more)
 
 
 def weighted_gram(rows: Any, weights: Array) -> Array:

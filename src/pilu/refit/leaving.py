@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.exceptions import BeyondPrecision
+from pilu.refit.gram import gamma
 from pilu.refit.objective import Objective, Point
 from pilu.refit.score_losses import Huber, SquaredHinge
 from pilu.refit.shape import Metric, Shape
@@ -96,7 +97,7 @@ class System:
         roots = _block_diagonal(self.roots[groups])
         slopes = self.slopes[groups].reshape(N, m * J, -1)
         gram = roots.transpose(0, 2, 1) @ Q @ roots
-        leverage = largest_eigenvalues(gram) * (1 + 4 * self.metric.error) * _UP
+        leverage = largest_eigenvalues(gram) * (1 + 4 * self.metric.error + gamma(8 * m * J))
         possible = leverage < 1.0
         left: Array = np.sqrt(np.where(possible, 1.0 - leverage, 1.0))
         safe = np.where(possible[:, None, None], gram, 0.0)

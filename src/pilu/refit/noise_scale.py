@@ -106,7 +106,8 @@ def measure_people(
     """
     metric = shape or Shape.of(prepared.objective)
     objective, shaped = prepared.objective, shape is not None
-    rows = people.rows_of(prepared)
+    ends = people.who_end_a_class(prepared)  # which the class names show
+    rows = people.rows_of(prepared, without=ends)
     if prepared.folded is not None:
         measured = measure_exactly(
             objective,
@@ -121,7 +122,7 @@ def measure_people(
         measured = measure_exactly(objective, theta, within, rows, metric, shaped=shaped)
     else:
         measured = measure(objective, theta, within, rows, metric, shaped=shaped)
-    return measured.without_bound(people.who_end_a_class(prepared))
+    return measured.with_unbounded(ends)
 
 
 def choose_scale(measured: Measured, options: Options, charge: float, least: float) -> float:

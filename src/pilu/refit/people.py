@@ -25,11 +25,16 @@ class People:
     def __len__(self) -> int:
         return len(self.names)
 
-    def rows_of(self, prepared: Prepared) -> list[Rows]:
-        """Positions of each person's rows in the objective; rows without weight are left out."""
+    def rows_of(self, prepared: Prepared, without: Rows) -> list[Rows]:
+        """Positions of each person's rows in the objective; none for the people at `without`.
+
+        Rows without weight are left out.
+        """
         place = np.full(len(self.table), -1)
         place[prepared.used] = np.arange(len(prepared.used))
         groups = [place[rows] for rows in self._positions()]
+        for i in without.tolist():
+            groups[i] = groups[i][:0]
         return [rows[rows >= 0] for rows in groups]
 
     def _positions(self) -> list[Rows]:
