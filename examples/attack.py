@@ -252,17 +252,32 @@ def noise_of(releases: Array, centre: Array) -> Array:
     return noise.T @ noise / len(noise)
 
 
+def capped_noise(study: Study) -> tuple[float, Array, Array]:
+    """s^2, kappa Z'Z and f diag(d) of a release with a cap: its noise is N(0, s^2 A^-1)."""
+    model = forgetting(study)[CAPPED].fit(study.X, study.y)
+    Z, K = with_ones(study.X), study.Y.shape[1]
+    kappa = 1.0 if study.link is identity else 0.25 if K == 1 else 0.5
+    return model.noise_scale_**2, kappa * Z.T @ Z, model.noise_penalty_ * np.diag(study.penalty)
+
+
+def drawn(centre: Array, covariance: Array, n: int, seed: int) -> Array:
+    """Releases of a law, with independent noise for each output."""
+    normal = np.random.default_rng(seed).standard_normal((n, *centre.shape))
+    return centre + np.linalg.cholesky(covariance) @ normal
+
+
 def attacked(study: Study, rows: NDArray[np.intp]) -> dict[str, Array]:
     """What each attack finds for each deleted row."""
     Z, public = with_ones(study.X), with_ones(study.public)
     penalty, link = study.penalty, study.link
     P, K = Z.shape[1], study.Y.shape[1]
     exact = study.fit(study.head)
-    draws, noise = {}, {}
-    for name, model in forgetting(study).items():
-        n_draws = max(len(rows), 8 * P // K)
-        draws[name] = np.array([study.fit(model, seed=seed) for seed in range(n_draws)])
-        noise[name] = noise_of(draws[name], exact)
+    size, gram, fixed = capped_noise(study)
+    n_draws = max(len(rows), 8 * P // K)
+    plain = forgetting(study)[DEFAULT]
+    draws = {DEFAULT: np.array([study.fit(plain, seed=seed) for seed in range(n_draws)])}
+    noise = {DEFAULT: noise_of(draws[DEFAULT], exact), CAPPED: size * np.linalg.inv(gram + fixed)}
+    draws[CAPPED] = drawn(exact, noise[CAPPED], len(rows), seed=0)
     found: dict[str, list[Array]] = {n: [] for n in (EXACT, WEAK, DEFAULT, CAPPED, NEVER)}
     for j, row in enumerate(rows):
         left, Y = np.delete(Z, row, axis=0), np.delete(study.Y, row, axis=0)
@@ -272,7 +287,9 @@ def attacked(study: Study, rows: NDArray[np.intp]) -> dict[str, Array]:
         found[WEAK].append(row_of(from_both(exact, after, H)))
         H = hessian(after, left, penalty, link)
         residuals = link(left @ after) - Y
-        unseen = study.fit(forgetting(study)[CAPPED], without=row, seed=10_000 + j)
+        kappa = gram[-1, -1] / len(Z)
+        shape = gram - kappa * np.outer(Z[row], Z[row]) + fixed
+        unseen = drawn(after, size * np.linalg.inv(shape), 1, seed=1 + j)[0]
         for name, law, theta in (
             (DEFAULT, DEFAULT, draws[DEFAULT][j]),
             (CAPPED, CAPPED, draws[CAPPED][j]),
@@ -329,9 +346,19 @@ def membership(study: Study, n_draws: int) -> None:
     row = int(np.argsort(shift)[-10])  # the first ones may set the size of the noise itself
     without = study.fit(study.head, without=row)
     print(f"\n{study.name}: was row {row} learned? {n_draws} releases with it, as many without")
-    for name, model in forgetting(study).items():
-        there = np.array([study.fit(model, seed=j) for j in range(n_draws)])
-        gone = np.array([study.fit(model, row, seed=10_000 + j) for j in range(n_draws)])
+    model, (size, gram, fixed) = forgetting(study)[DEFAULT], capped_noise(study)
+    left = gram - np.outer(Z[row], Z[row])
+    releases = {
+        DEFAULT: (
+            np.array([study.fit(model, seed=j) for j in range(n_draws)]),
+            np.array([study.fit(model, row, seed=10_000 + j) for j in range(n_draws)]),
+        ),
+        CAPPED: (
+            drawn(exact, size * np.linalg.inv(gram + fixed), n_draws, seed=0),
+            drawn(without, size * np.linalg.inv(left + fixed), n_draws, seed=1),
+        ),
+    }
+    for name, (there, gone) in releases.items():
         law = (exact[:, 0], without[:, 0], noise_of(there, exact))
         right = says_it_was_there(there[:, :, 0], *law).sum()
         right += (~says_it_was_there(gone[:, :, 0], *law)).sum()

@@ -75,8 +75,9 @@ class Forgetful(ReleasedModel):
     released_ : estimator
         A plain fitted copy of `estimator` with the released parameters. It holds no rows, unless
         a transformer keeps some itself, as `KNNImputer` does.
-    noise_scale_ : float or None
-        The scale of shaped noise.
+    noise_scale_, noise_penalty_ : float or None
+        The scale s of shaped noise, and the factor f of the penalties in its shape: 1, or more
+        where a cap on exposure needs it (docs/exposure.md).
     classes_, coef_, intercept_, n_features_in_, feature_names_in_
         Those of `released_` and its head.
 

@@ -102,3 +102,8 @@ class ReleasedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if not self.__sklearn_is_fitted__():
             raise AttributeError(f"this {type(self).__name__} is not fitted yet. Call fit first.")
         return self.fitted_.noise_scale
+
+    @property
+    def noise_penalty_(self) -> float | None:
+        """The factor f of the penalties in the shape of the noise; None if it is not shaped."""
+        return None if self.noise_scale_ is None else self.fitted_.penalty_factor
