@@ -141,6 +141,8 @@ def _lines_of_softmax(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
 def _lines_of_refits(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
     head, pipeline = "scikit-learn, head", "scikit-learn, pipeline"
     softmax, squares = "scikit-learn, softmax", {"X'X": 1.0, "eigh": 1.0}
+    people, cold = "exposure, people", "cold fit, pipeline"
+    leverages, one = "X V and a product", {"X V and a product": 1.0}
     return [
         Line("logistic, cold fit", "cold fit", head, {head: 1.0}, 1),
         Line("  whole pipeline", "cold fit, pipeline", pipeline, {pipeline: 1.0}),
@@ -152,6 +154,10 @@ def _lines_of_refits(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
         Line("ridge, scaler and alpha: one row", "one row, ridge", "X'X + eigh", squares, 1.5),
         Line("  alphas too close to tell", "one row, close alphas", "X'X + eigh", squares),
         Line("  cold fit", "cold fit, ridge", "X'X + eigh", squares),
+        Line("exposure of all people, logistic", people, cold, {cold: 1.0}, 3),
+        Line("  against scikit-learn", people, pipeline, {pipeline: 1.0}),
+        Line("exposure of all rows, squares", "exposure, squares", leverages, one, 1.5),
+        Line("  default noise", "exposure, default noise", leverages, one),
     ]
 
 

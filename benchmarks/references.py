@@ -46,6 +46,12 @@ def rotate(X: Array, V: Array) -> Array:
     return product
 
 
+def squared_lengths(X: Array, V: Array, weights: Array) -> Array:
+    """(X V)^2 times weights: the leverages of all rows, if V and weights are of a spectrum."""
+    lengths: Array = (X @ V) ** 2 @ weights
+    return lengths
+
+
 def products(Z: Array, profiles: list[Array]) -> None:
     """One n x p x T product for each profile."""
     for profile in profiles:

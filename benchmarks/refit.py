@@ -1,4 +1,4 @@
-"""Refits beside scikit-learn's own fits: a customer table, softmax on wide rows, ridge."""
+"""Refits beside scikit-learn's own fits, and exposures: customers, softmax on wide rows, ridge."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from benchmarks import references
-from benchmarks.data import Array, Size, make_data
+from benchmarks.data import Array, Size, make_data, with_intercept
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
 from pilu import Forgetful
@@ -25,6 +25,7 @@ ALPHA = 0.01  # of softmax
 ALPHAS = np.logspace(0, 4, 9)  # of ridge
 CLOSE_ALPHAS = np.logspace(-3, 1, 9)  # whose errors are too close to tell without a cold run
 STRICT = 1e-8
+NOISE_SCALE = 4.0  # of shaped noise, for exposures
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
     _customers(make_customers(heads.customers), plan, watch)
     _softmax(*_wide_rows(*heads.softmax), plan, watch)
     _ridge(*heads.ridge, plan, watch)
+    _exposure_of_squares(*heads.ridge, plan, watch)
 
 
 def _columns(table: Customers) -> Any:
@@ -69,6 +71,8 @@ def _customers(table: Customers, plan: Plan, watch: Stopwatch) -> None:
     rows = _columns(table).fit_transform(X)
     names = list(dict.fromkeys(people.tolist()))
     few = len(names) // 100
+    shaped = Forgetful(make_pipeline(_columns(table), _logistic()), noise_scale=NOISE_SCALE)
+    shaped.fit(X, y, subjects=people)
     for repeat in range(plan.repeats):
         watch.time("scikit-learn, head", _logistic(tol=STRICT).fit, rows, y)
         watch.time("cold fit", Forgetful(_logistic()).fit, rows, y, subjects=people)
@@ -76,6 +80,7 @@ def _customers(table: Customers, plan: Plan, watch: Stopwatch) -> None:
         watch.time("cold fit, pipeline", model.fit, X, y, subjects=people)
         strict = make_pipeline(_columns(table), _logistic(tol=STRICT))
         watch.time("scikit-learn, pipeline", strict.fit, X, y)
+        watch.time("exposure, people", shaped.exposure)
         watch.time("one person", model.unlearn, subject=names[repeat])
         some = names[few * (repeat + 1) : few * (repeat + 2)] or names[-2:-1]
         watch.time("one per cent", model.unlearn, subjects=some)
@@ -148,3 +153,15 @@ def _ridge(n: int, p: int, plan: Plan, watch: Stopwatch) -> None:
     close = Forgetful(make_pipeline(StandardScaler(), RidgeCV(CLOSE_ALPHAS))).fit(X, Y[:, 0])
     for repeat in range(plan.repeats):
         watch.time("one row, close alphas", close.unlearn, [repeat])
+
+
+def _exposure_of_squares(n: int, p: int, plan: Plan, watch: Stopwatch) -> None:
+    X, Y = make_data(Size(n=n, p=p, d=1, T=1, K=1))
+    rng = np.random.default_rng(1)
+    rows, V, weights = with_intercept(X), rng.standard_normal((p, p)), rng.standard_normal(p)
+    shaped = Forgetful(Ridge(), noise_scale=NOISE_SCALE).fit(X, Y[:, 0])
+    plain = Forgetful(Ridge()).fit(X, Y[:, 0])
+    for _ in range(plan.repeats):
+        watch.time("X V and a product", references.squared_lengths, rows, V, weights)
+        watch.time("exposure, squares", shaped.exposure)
+        watch.time("exposure, default noise", plain.exposure)

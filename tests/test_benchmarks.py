@@ -133,6 +133,35 @@ def test_every_row_of_softmax_is_there(run):
     assert rows[works[0]]["ratio"] == pytest.approx(quote / (10 * (before + after) / 2))
 
 
+def test_every_row_of_refits_is_there(run):
+    _, record = run
+    refit = record["sizes"]["toy-refit"]
+    works = [row["work"].strip() for row in refit["rows"]]
+    assert works == [
+        "logistic, cold fit",
+        "whole pipeline",
+        "one person forgotten",
+        "one per cent of the people",
+        "softmax, cold fit",
+        "one row forgotten",
+        "one per cent of the rows",
+        "ridge, scaler and alpha: one row",
+        "alphas too close to tell",
+        "cold fit",
+        "exposure of all people, logistic",
+        "against scikit-learn",
+        "exposure of all rows, squares",
+        "default noise",
+    ]
+    times, rows = refit["times"], {row["work"]: row for row in refit["rows"]}
+    for title, name, reference in (
+        ("exposure of all people, logistic", "exposure, people", "cold fit, pipeline"),
+        ("exposure of all rows, squares", "exposure, squares", "X V and a product"),
+    ):
+        each = [e / r for e, r in zip(times[name], times[reference], strict=True)]
+        assert rows[title]["ratio"] == pytest.approx(sum(each) / 2)
+
+
 def test_unlearning_reads_its_batches_and_no_more(run):
     _, record = run
     counts = record["sizes"]["toy-cyclic"]["counts"]

@@ -1,16 +1,22 @@
-"""Pictures of comparisons and audits (needs the extra ``pilu[plot]``)."""
+"""Pictures of comparisons, audits and exposures (needs the extra ``pilu[plot]``)."""
 
 import ast
 from typing import Any
 
 import numpy as np
 
+from pilu._checks import check_real, complaint
+from pilu._digits import up
 from pilu._extras import need
 
-__all__ = ["plot_audit", "plot_comparison"]
+__all__ = ["plot_audit", "plot_comparison", "plot_exposure", "plot_exposure_plan"]
 
 _CERTIFIED, _OPEN = "#2f6690", "#b0563b"
 _MARKERS = "osD^v<>P"
+_NOTE = {"textcoords": "offset points", "va": "bottom", "fontsize": "small"}
+_FEW = 60  # people who are drawn as points
+_WORST = -0.5  # score that is shown
+_LINE = 0.065  # height of a line of small text, of the axes'
 
 
 def plot_comparison(frame: Any, *, title: str = "", axes: Any = None) -> Any:
@@ -146,6 +152,183 @@ def plot_audit(
     return axes.figure
 
 
+def plot_exposure(
+    exposure: Any, *, line: float | None = None, title: str = "", axes: Any = None
+) -> Any:
+    """Draw the exposure of people, from the least exposed to the most.
+
+    Half of the people, 90 % and 99 % of them and the most exposed one are marked. People without a
+    finite epsilon are drawn at the top edge and counted in words.
+
+    Parameters
+    ----------
+    exposure : Exposure
+        What `exposure()` of a model returns, for at least one person.
+    line : float > 0, optional
+        A cap, say: it is drawn, and the people above it are counted and have another colour.
+    title : str
+    axes : matplotlib axes, optional
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+    """
+    pyplot = need("matplotlib.pyplot", for_="plot_exposure", extra="plot")
+    epsilon = np.sort(exposure.epsilon)
+    n = len(epsilon)
+    if n == 0:
+        raise complaint("exposure", "that of at least one person", exposure)
+    if line is not None:
+        line = check_real("line", line, above=0.0)
+    if axes is None:
+        _, axes = pyplot.subplots(figsize=(7.2, 4.0), layout="constrained")
+    share = 100 * (np.arange(n) + 1) / n  # of the people who are at most there
+    finite = np.isfinite(epsilon)
+    low, high = _fit_epsilons(axes, epsilon[finite], line)
+    level = np.clip(epsilon, low, high)  # zeros at the bottom of a log axis
+    above = epsilon > (np.inf if line is None else line)
+    style = {"linestyle": "", "marker": "o", "markersize": 5, "zorder": 3}
+    if n > _FEW:
+        style = {"linewidth": 2, "zorder": 3}
+    for some, colour, name in (
+        (finite & ~above, _CERTIFIED, "people"),
+        (finite & above, _OPEN, "people above"),
+    ):
+        axes.plot(share[some], level[some], color=colour, label=name, **style)
+    if not finite.all():
+        top = share[~finite]
+        axes.plot(top, np.full(len(top), high), "^", color=_OPEN, ms=5, clip_on=False, zorder=4)
+        words = f"{_of_all(len(top), n)} above 10,000, or without a bound"
+        axes.annotate(words, (100, high), (0, 6), ha="right", color=_OPEN, **_NOTE)
+    if line is not None:
+        axes.axhline(line, color="0.35", linewidth=1.2, linestyle="--", zorder=2)
+        words = f"{_of_all(int(above.sum()), n)} above {_short(line)}"
+        axes.annotate(words, (0, line), (4, 3), color=_OPEN if above.any() else "0.2", **_NOTE)
+    _mark_quantiles(axes, share, epsilon, level, (low, high))
+    axes.set(xlim=(0, 100), ylim=(low, high))
+    given = "" if exposure.covers_preprocessing else ", preprocessing given"
+    axes.set_xlabel("people, from the least exposed to the most, in per cent")
+    axes.set_ylabel(f"exposure: epsilon\nat delta {exposure.delta:.2g}{given}")
+    _finish(axes, title, pad=18 if not finite.all() else 6)
+    return axes.figure
+
+
+def plot_exposure_plan(plan: Any, *, title: str = "", axes: Any = None) -> Any:
+    """Draw what caps on exposure cost in score.
+
+    The band is one standard deviation over draws of the noise. Caps that no noise reaches are
+    crossed at the bottom and named.
+
+    Parameters
+    ----------
+    plan : ExposurePlan
+        What `Forgetful.plan_exposure` returns.
+    title : str
+    axes : matplotlib axes, optional
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+    """
+    pyplot = need("matplotlib.pyplot", for_="plot_exposure_plan", extra="plot")
+    if axes is None:
+        _, axes = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
+    order = np.argsort(plan.max_exposure, kind="stable")
+    caps, score, sd = (np.asarray(a)[order] for a in (plan.max_exposure, plan.score, plan.score_sd))
+    reached = np.isfinite(score)
+    without = f"without this noise: {plan.score_without:.3g}"
+    axes.axhline(plan.score_without, color="0.35", linewidth=1.2, linestyle="--", label=without)
+    shown = reached & (score >= _WORST)
+    mean, spread = score[shown], sd[shown]
+    axes.plot(caps[shown], mean, "o-", color=_CERTIFIED, label="mean over draws of the noise")
+    style = {"color": _CERTIFIED, "alpha": 0.18, "linewidth": 0, "label": "one standard deviation"}
+    axes.fill_between(caps[shown], mean - spread, mean + spread, **style)
+    _mark_far_below(axes, caps[score < _WORST], score[score < _WORST])
+    if not reached.all():
+        style = {"color": _OPEN, "clip_on": False, "transform": axes.get_xaxis_transform()}
+        words = "out of reach: " + ", ".join(_short(cap) for cap in caps[~reached])
+        axes.plot(caps[~reached], np.full(sum(~reached), 0.03), "x", label=words, **style)
+    axes.set_xscale("log")
+    axes.set_xticks(caps, [_short(cap) for cap in caps])
+    axes.minorticks_off()
+    who = "everybody" if plan.quantile >= 1 else f"{100 * plan.quantile:g} % of the people"
+    axes.set_xlabel(f"cap on the exposure of {who} (max_exposure), delta {plan.delta:.2g}")
+    axes.set_ylabel("score on the validation rows")
+    axes.legend(loc="lower right", fontsize="small", frameon=False)
+    _finish(axes, title)
+    return axes.figure
+
+
+def _mark_far_below(axes: Any, caps: Any, scores: Any) -> None:
+    """Scores below -0.5, where a model is much worse than a constant, at the edge and in words."""
+    if not len(caps):
+        return
+    axes.set_ylim(bottom=_WORST)
+    for cap, score in zip(caps, scores, strict=True):
+        axes.plot(cap, _WORST, "v", color=_CERTIFIED, clip_on=False, zorder=4)
+        style = {"ha": "center", "color": _CERTIFIED, **_NOTE}
+        axes.annotate(f"{score:.3g}", (cap, _WORST), (0, 6), **style)
+
+
+def _fit_epsilons(axes: Any, finite: Any, line: float | None) -> tuple[float, float]:
+    """Scale and limits of the axis of epsilon."""
+    shown = finite if line is None else np.append(finite, line)
+    shown = shown[shown > 0]
+    if not len(shown):
+        return 0.0, 1.0
+    least, most = float(shown.min()), float(shown.max())
+    if most <= 10 * least:
+        return 0.0, 1.12 * most
+    axes.set_yscale("log")
+    _label_decades(axes.yaxis, shown)
+    return least / 1.3, most * (most / least) ** 0.08
+
+
+def _mark_quantiles(axes: Any, share: Any, epsilon: Any, level: Any, limits: Any) -> None:
+    """Dots on the curve, and beside the axes what they are, each on a line of its own."""
+    marks = {}  # of few people, one may be several of these: the last name stays
+    for percent in (50, 90, 99, 100):
+        name = ("largest", ": ") if percent == 100 else (f"{percent} %", " are at most ")
+        marks[int(np.searchsorted(share, percent - 1e-9))] = name
+    places = list(marks)
+    low, high = (axes.transData.transform((0, y))[1] for y in limits)
+    heights = [axes.transData.transform((0, level[i]))[1] for i in places]
+    heights = [(h - low) / (high - low) for h in heights]
+    for k in range(1, len(heights)):
+        heights[k] = max(heights[k], heights[k - 1] + _LINE)
+    heights[-1] = min(heights[-1], 1.0)
+    for k in range(len(heights) - 2, -1, -1):
+        heights[k] = min(heights[k], heights[k + 1] - _LINE)
+    for i, height in zip(places, heights, strict=True):
+        style = {"va": "center", "fontsize": "small", "annotation_clip": False}
+        if not np.isfinite(epsilon[i]):
+            place = (1.04, height)
+            axes.annotate(f"{marks[i][0]}: no bound", place, xycoords="axes fraction", **style)
+            continue
+        axes.plot(share[i], level[i], "o", color="0.15", ms=5, clip_on=False, zorder=5)
+        axes.annotate(
+            "".join(marks[i]) + up(epsilon[i], 3),
+            (share[i], level[i]),
+            (1.04, height),
+            textcoords="axes fraction",
+            arrowprops={"arrowstyle": "-", "color": "0.75", "linewidth": 0.8},
+            **style,
+        )
+
+
+def _of_all(count: int, n: int) -> str:
+    people = "person" if n == 1 else "people"
+    return f"{count:,} of {n:,} {people} {'is' if count == 1 else 'are'}"
+
+
+def _finish(axes: Any, title: str, pad: float = 6) -> None:
+    axes.grid(axis="y", color="0.92", zorder=0)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if title:
+        axes.set_title(title, loc="left", fontsize="medium", fontweight="bold", pad=pad)
+
+
 def _best_curve(pair: Any, alpha: Any) -> Any:
     """The trade-off curve of two Gaussians: the envelope of the lines that their deltas allow."""
     best, other = np.zeros_like(alpha), pair.reversed()
@@ -177,12 +360,17 @@ def _short(value: float) -> str:
 
 
 def _fit_scale(axes: Any, errors: Any) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
-
     known = errors[np.isfinite(errors)]
     if len(known) and known.max() > 8 * known.min() > 0:
         axes.set_xscale("log")
-        wide = known.max() > 100 * known.min()
-        axes.xaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-        axes.xaxis.set_minor_locator(NullLocator())
+        _label_decades(axes.xaxis, known)
+
+
+def _label_decades(axis: Any, values: Any) -> None:
+    """Plain numbers on a log axis, also between powers of ten if it is short."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    wide = values.max() > 100 * values.min()
+    axis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_locator(NullLocator())

@@ -50,7 +50,7 @@ class People:
             return np.array([], dtype=np.intp)
         codes = np.searchsorted(classes, self.table.y)
         counts = np.bincount(codes, minlength=len(classes))
-        rare = counts <= max(len(rows) for rows in self.numbers)
+        rare = counts <= max((len(rows) for rows in self.numbers), default=0)
         ends = []
         for i, rows in enumerate(self._positions()):
             own = np.bincount(codes[rows], minlength=len(classes))
