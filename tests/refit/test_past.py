@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oracles.exposures import epsilon_of, joined, pair_of
-from pilu.refit.exposures import Measured, Shifts
+from pilu.refit.shifts import Measured, Shifts
 from pilu.refit.past import Losses, Past
 
 DELTA = 1e-6

@@ -92,13 +92,14 @@ def _about_earlier(record: Mapping[str, Any]) -> list[str]:
     for person in earlier["people"]:
         n, rows = person["n_releases"], ", ".join(map(str, person["rows"][:5]))
         rows += ", ..." if len(person["rows"]) > 5 else ""
-        which = f"{n} earlier release{'s' * (n > 1)}" + (" together" if n > 1 else "")
+        which = f"{n} earlier releases together are" if n > 1 else "1 earlier release is"
         if person["epsilon"] is None:
-            words.append(f"Rows {rows}: what {which} tell about them is not bounded.")
+            had = f"{n} earlier releases" if n > 1 else "1 earlier release"
+            words.append(f"Rows {rows}: nothing bounds what {had} told about them.")
             continue
         words.append(
-            f"Rows {rows}: {which} are within epsilon = {up(person['epsilon'], 4)} and "
-            f"delta = {up(earlier['delta'], 4)} of the same releases without these rows, in both "
+            f"Rows {rows}: {which} within epsilon = {up(person['epsilon'], 4)} and "
+            f"delta = {up(person['delta'], 4)} of the same without these rows, in both "
             f"directions, given the noise scales, the penalties{given} and the other changes of "
             "the table. This number depends on the rows. Show it to nobody but the person."
         )

@@ -218,26 +218,25 @@ def _recomputed_refit(c: Certificate) -> tuple[float, Spent]:
     epsilon = float(epsilon_from_mu(mu, c.delta))
     require(epsilon <= c.epsilon, "mu and delta need a larger epsilon")
     if "earlier" in evidence:
-        _check_earlier(evidence["earlier"])
+        _check_earlier(c, evidence["earlier"])
     return c.epsilon, Spent(c.epsilon, c.delta)
 
 
-def _check_earlier(earlier: Any) -> None:
+def _check_earlier(c: Certificate, earlier: Any) -> None:
     """What earlier releases told about each person, from the laws of all of them together."""
-    delta = float(earlier["delta"])
-    require(0 < delta < 1, "the delta of earlier releases is not in (0, 1)")
+    require(isinstance(earlier["covers_preprocessing"], bool), "a statement is not a boolean")
     for person in earlier["people"]:
-        require(int(person["n_releases"]) >= 1, "a person was in no earlier release")
-        if person["excesses"] is None:
-            require(person["epsilon"] is None, "an epsilon of earlier releases has no evidence")
-            continue
-        numbers = (person[name] for name in ("excesses", "squared_shifts", "counts"))
-        pair = GaussianPair(*(np.array(values, dtype=np.float64) for values in numbers))
-        epsilon = PrivacyCurve(pair, both=True).epsilon(delta)
-        if person["epsilon"] is None:
-            require(math.isinf(epsilon), "an epsilon of earlier releases is missing")
+        rows, n, delta = person["rows"], person["n_releases"], person["delta"]
+        require(set(rows) <= set(c.rows) and len(rows) > 0, "an earlier release is of other rows")
+        require(type(n) is int and n >= 1, "a person was in no earlier release")
+        require(0 < delta < 1, "the delta of earlier releases is not in (0, 1)")
+        epsilon, source = person["epsilon"], person["follows_from"]
+        if source == "losses":
+            numbers = (person[name] for name in ("excesses", "squared_shifts", "counts"))
+            pair = GaussianPair(*(np.array(values, dtype=np.float64) for values in numbers))
+            needed = PrivacyCurve(pair, both=True).epsilon(delta)
+            require(needed <= epsilon * (1 + TOLERANCE), "earlier releases need a larger epsilon")
+        elif source == "caps":
+            require(0 < epsilon < math.inf, "the epsilon of earlier releases is not positive")
         else:
-            require(
-                epsilon <= float(person["epsilon"]) * (1 + TOLERANCE),
-                "earlier releases need a larger epsilon",
-            )
+            require(source is None and epsilon is None, "an epsilon follows from nothing")

@@ -4,8 +4,9 @@ The release with a person's rows is compared, in both directions, with the relea
 docs/exposure.md says what the number means and what it takes as given.
 """
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,13 +44,21 @@ class Exposure:
     requests: tuple[tuple[int, ...], ...]
     epsilon: Array
     delta: float
-    tightness: Array
     covers_preprocessing: bool
     noise_scale: float | None = None
+    least: Callable[[], Array] | None = field(default=None, repr=False)  # of the true epsilons
 
     def __post_init__(self) -> None:
-        for array in (self.epsilon, self.tightness):
-            array.setflags(write=False)
+        self.epsilon.setflags(write=False)
+
+    @cached_property
+    def tightness(self) -> Array:
+        """Epsilon over the least that the true one can be; computed when it is asked for."""
+        if self.least is None:
+            return np.full(len(self), np.inf)
+        least = self.least()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.epsilon > least, self.epsilon / least, 1.0)
 
     def __len__(self) -> int:
         return len(self.requests)

@@ -308,11 +308,12 @@ class Forgetful(ReleasedModel):
             are exact.
         """
         check_is_fitted(self)
-        fitted, table, options = self.fitted_, self.fitted_.attached(), self._options()
+        fitted, table = self.fitted_, self.fitted_.attached()
         people = people_of(
             fitted.book, fitted.live, table, requests=requests, subject=subject, subjects=subjects
         )
-        return expose(self.estimator, fitted, table, options, people, delta, exact)
+        delta = self.exposure_delta if delta is None else delta
+        return expose(fitted, table, people, delta, exact)
 
     def plan_exposure(
         self,
@@ -335,9 +336,7 @@ class Forgetful(ReleasedModel):
         check_is_fitted(self)
         fitted, table, options = self.fitted_, self.fitted_.attached(), self._options()
         people = people_of(fitted.book, fitted.live, table)
-        return plan_caps(
-            self.estimator, fitted, table, options, people, validation, max_exposure, n_draws
-        )
+        return plan_caps(fitted, table, options, people, validation, max_exposure, n_draws)
 
     def verify(self, certificate: Certificate) -> dict[str, bool]:
         """Check a certificate, and that it is the one of this release; see also `pilu.verify`.

@@ -48,6 +48,6 @@ def expose_parameters(
         tuple(tuple(rows.tolist()) for rows in groups),
         epsilon,
         value,
-        np.full(len(groups), 1.0 if law.is_gaussian else np.inf),
         covers_preprocessing=False,
+        least=epsilon.copy if law.is_gaussian else None,  # exact, or nothing is known
     )

@@ -1,6 +1,7 @@
 """Exposure of a fitted `Forgetful`: who is asked about, what is measured, what a cap would cost."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,15 @@ from pilu._extras import need
 from pilu.estimators.exposure import Exposure
 from pilu.estimators.refitted import Refitted
 from pilu.estimators.requests import RowBook
-from pilu.exceptions import BeyondPrecision, WrongInput
-from pilu.refit.exposures import Measured
+from pilu.exceptions import BeyondPrecision
 from pilu.refit.fixed import covers_transformers
 from pilu.refit.held_rows import Table
-from pilu.refit.noise_scale import best_noise, measure_people, with_noise
+from pilu.refit.noise_scale import CapOutOfReach, best_noise, measure_people, with_noise
 from pilu.refit.people import People
 from pilu.refit.program import Prepared, head_of, prepare, standard_parameters
 from pilu.refit.settings import Options
 from pilu.refit.shape import Shape
+from pilu.refit.shifts import Measured
 from pilu.refit.solve import solve
 
 Array = NDArray[np.float64]
@@ -39,42 +40,28 @@ def people_of(
     return People(names, tuple(tuple(rows.tolist()) for rows in groups), table)
 
 
-def expose(
-    estimator: Any,
-    fitted: Refitted,
-    table: Table,
-    options: Options,
-    people: People,
-    delta: float | None,
-    exact: bool,
-) -> Exposure:
-    """Exposure of people by the present release."""
-    delta = options.exposure_delta if delta is None else check_probability("delta", delta)
+def expose(fitted: Refitted, table: Table, people: People, delta: float, exact: bool) -> Exposure:
+    """Exposure of people by the present release, with the settings that it was made with."""
+    delta = check_probability("delta", delta)
     exact = check_flag("exact", exact)
-    prepared, theta, within = _solved(estimator, fitted, table, options)
+    prepared, theta, within = _solved(fitted, table)
     measured = measure_people(prepared, theta, within, people, prepared.shape, exact=exact)
-    epsilon, least = (
-        measured.epsilons(prepared.noise, prepared.charge, delta, least=least)
-        for least in (False, True)
-    )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        tightness = np.where(epsilon > least, epsilon / least, 1.0)
+    asked = (prepared.noise, prepared.charge, delta)
     return Exposure(
         people.names,
         people.numbers,
-        epsilon,
+        measured.epsilons(*asked),
         delta,
-        tightness,
         covers_transformers(prepared),
         fitted.noise_scale,
+        partial(measured.epsilons, *asked, least=True),
     )
 
 
-def _solved(
-    estimator: Any, fitted: Refitted, table: Table, options: Options
-) -> tuple[Prepared, Array, float]:
+def _solved(fitted: Refitted, table: Table) -> tuple[Prepared, Array, float]:
     """The program of the present release, its minimiser, and the distance to which it is proved."""
-    prepared = prepare(estimator, table, options, fitted.kept)  # its Gram matrix will do
+    options = fitted.options
+    prepared = prepare(fitted.program, table, options, fitted.kept)  # its Gram matrix will do
     if fitted.noise_scale is not None:
         shape = Shape.of(prepared.objective, penalty_factor=fitted.penalty_factor)
         prepared = with_noise(prepared, options, fitted.noise_scale, shape)
@@ -126,7 +113,6 @@ class ExposurePlan:
 
 
 def plan_caps(
-    estimator: Any,
     fitted: Refitted,
     table: Table,
     options: Options,
@@ -140,7 +126,7 @@ def plan_caps(
     listed = [check_real("max_exposure", c, least=1e-6, most=1e3) for c in np.atleast_1d(caps)]
     if not (isinstance(validation, tuple | list) and len(validation) == 2):
         raise complaint("validation", "a pair (X, y)", validation)
-    prepared, theta, _ = _solved(estimator, replace(fitted, noise_scale=None), table, options)
+    prepared, theta, _ = _solved(replace(fitted, noise_scale=None), table)
     scorer = _Scorer(prepared, *validation)
     normal = np.random.default_rng(0).standard_normal((n_draws, *theta.shape))
     scales, scores, spreads = [], [], []
@@ -150,7 +136,7 @@ def plan_caps(
         try:
             scale, shape = best_noise(prepared, theta, people, wanted, tried)
             draws = [scorer(theta + scale * shape.noise(draw)) for draw in normal]
-        except WrongInput:  # out of reach
+        except CapOutOfReach:
             scale, draws = np.nan, [np.nan]
         scales.append(scale)
         scores.append(float(np.mean(draws)))

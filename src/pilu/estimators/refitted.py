@@ -1,11 +1,11 @@
 """The state of a fitted `Forgetful`, its certificates, and how it recognises attached rows."""
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from pilu._checks import complaint
 from pilu.certify.certificate import Certificate
@@ -46,6 +46,8 @@ class Refitted:
     key: bytes = field(repr=False)
     released: Any
     n_releases: int
+    program: Any  # the unfitted estimator and the options of this release
+    options: Options
     latest: str | None = None  # hash of the certificate of this release; a fit has none
     absent: frozenset[int] = frozenset()  # numbers of rows that attached tables no longer have
     kept: Kept | None = field(default=None, repr=False)  # sums over rows, in memory only
@@ -55,7 +57,8 @@ class Refitted:
     covers_preprocessing: bool = False  # whether exposure covers the transformers
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "table": None, "kept": None}
+        past = None if self.past is None else self.past.without_values()
+        return {**self.__dict__, "table": None, "kept": None, "past": past}
 
     def attached(self, forgotten: Any = ()) -> Table:
         """The rows that are there; those that an attached table lacks must be forgotten now."""
@@ -80,12 +83,16 @@ class Done:
     kept: Kept | None
     past: Past | None
     covers_preprocessing: bool
+    program: Any
+    options: Options
 
     def state(self) -> dict[str, Any]:
         """What the next state takes from this run."""
         shaped = self.release.penalty_factor is not None
         return {
             "released": self.release.estimator,
+            "program": self.program,
+            "options": self.options,
             "kept": self.kept,
             "noise_scale": self.release.noise if shaped else None,
             "penalty_factor": self.release.penalty_factor or 1.0,
@@ -125,7 +132,6 @@ def run_program(
     before: Refitted | None = None,
 ) -> Done:
     """Run a program on a table, from the last release if there is one, and release its result."""
-    past = None if before is None else before.past
     if not options.shaped:
         kept = None if before is None else before.kept
         prepared, start = prepare(estimator, table, options, kept), None
@@ -135,27 +141,31 @@ def run_program(
         check_repeatable(estimator, prepared, table)
     elif start is None:
         start = standard_parameters(prepared, head_of(before.released))
+    measured = None
     if options.shaped:
         start = solve(prepared.objective, start, prepared.within)
         measured = measure_people(prepared, start, prepared.within, people, prepared.shape)
-        past = (past or Past()).after(people.names, measured, prepared.noise, prepared.charge)
+    past, covers = None if before is None else before.past, covers_transformers(prepared)
+    if before is not None and past is None and options.shaped:  # so far nothing was hidden
+        past = Past().unbounded(before.book.find_named(before.live)[0], before.n_releases)
+    if before is not None:
+        covers = covers and before.covers_preprocessing
+    if options.shaped or past is not None:
+        past = (past or Past()).after(people.names, measured, prepared, options)
     done = release(prepared, start, source)
-    return Done(done, prepared.kept, past, covers_transformers(prepared))
+    return Done(done, prepared.kept, past, covers, clone(estimator), options)
 
 
 def _earlier(before: Refitted, gone: NDArray[np.intp], options: Options) -> dict[str, Any]:
     """What earlier releases of shaped noise told about people who are forgotten as a whole."""
     if before.past is None or not len(gone):
         return {}
-    rows, delta, people = {int(r) for r in gone}, options.exposure_delta, []
+    rows, people = {int(r) for r in gone}, []
     for name, numbers in zip(*before.book.find_named(before.live), strict=True):
         losses = before.past.people.get(name)
         if losses is not None and rows.issuperset(numbers.tolist()):
-            epsilon = losses.epsilon(delta)
-            known = {"epsilon": epsilon if math.isfinite(epsilon) else None}
-            people.append({"rows": numbers.tolist(), **known, **losses.record()})
-    covers = before.covers_preprocessing
-    return {"earlier": {"delta": delta, "covers_preprocessing": covers, "people": people}}
+            people.append({"rows": numbers.tolist(), **losses.record(options.exposure_delta)})
+    return {"earlier": {"covers_preprocessing": before.covers_preprocessing, "people": people}}
 
 
 def verify_latest(fitted: Refitted, certificate: Certificate) -> dict[str, bool]:

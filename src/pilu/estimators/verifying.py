@@ -158,10 +158,12 @@ def _check_inputs(c: Certificate, program: Any, table: Table, key: bytes | None)
 def _check_targets(c: Certificate, prepared: Prepared) -> None:
     """Noise and radius are functions of the rows."""
     radius = float((c.evidence or {})["radius"])
-    for name, stated, found in (
-        ("noise", c.noise, prepared.noise),
-        ("radius", radius, prepared.radius),
-    ):
+    evidence, shape = c.evidence or {}, prepared.shape
+    numbers = [("noise", c.noise, prepared.noise), ("radius", radius, prepared.radius)]
+    if shape is not None:
+        for name in ("curvature", "penalty_factor"):
+            numbers.append((name, float(evidence[name]), float(getattr(shape, name))))
+    for name, stated, found in numbers:
         if not math.isclose(stated, found, rel_tol=1e-6):
             raise CertificateMismatch(
                 f"the {name} is {stated:.6g} in the certificate and {found:.6g} on these rows. If "

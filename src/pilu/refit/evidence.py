@@ -53,8 +53,10 @@ def _about_shape(done: Release, options: Options) -> dict[str, Any]:
     return about
 
 
-def options_of(certificate_evidence: Any, epsilon: float, delta: float) -> Options:
-    """The options that evidence states."""
+def options_of(evidence: Any, epsilon: float, delta: float) -> Options:
+    """The options that evidence states, checked."""
     names = ("noise_scale", "max_exposure", "exposure_delta", "exposure_quantile", "fold_scaler")
-    given = {name: certificate_evidence[name] for name in names if name in certificate_evidence}
-    return Options(epsilon, delta, float(certificate_evidence["score_noise"]), **given)
+    given = {name: evidence[name] for name in names if name in evidence}
+    return Options.checked(
+        epsilon=epsilon, delta=delta, score_noise=evidence["score_noise"], **given
+    )

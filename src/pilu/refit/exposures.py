@@ -16,13 +16,12 @@ added to it in each direction.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu._progress import progress_bar
-from pilu.accounting.many_pairs import epsilons_of_pairs
 from pilu.exceptions import BeyondPrecision, WrongInput
 from pilu.refit.gram import gamma
 from pilu.refit.leaving import (
@@ -36,6 +35,7 @@ from pilu.refit.leaving import (
 )
 from pilu.refit.objective import Objective
 from pilu.refit.shape import Shape
+from pilu.refit.shifts import Measured, Shifts, joined
 from pilu.refit.solve import MOST_PARAMETERS, has_exact_hessian, solve
 
 Array = NDArray[np.float64]
@@ -45,115 +45,6 @@ Solutions = dict[int, tuple[Array, float]]  # minimisers without a person, with 
 _UP = 1 + 1e-9
 _LOOSE = 0.25  # of a shift, above which a refit is worth its time
 _NEGLIGIBLE = 1e-12  # leverage relative to the largest of a group
-
-
-@dataclass(frozen=True, eq=False)
-class Shifts:
-    """Directions of N groups of rows and the shifts along them, for noise of scale 1."""
-
-    leverages: Array  # N x D; zero for directions whose variance does not change
-    known: Array  # N x D: length of the computed shift
-    rest: Array  # N: what may have to be added to each; infinite if nothing is proved
-    count: int  # outputs that share the directions
-
-    def pairs(self, scale: float, charge: float, *, least: bool = False) -> tuple[Array, Array]:
-        """Excesses and squared shifts, the largest possible ones or the least.
-
-        `charge` is the solver's part in units of the noise.
-        """
-        known, rest = self.known / scale, self.rest[:, None] / scale + charge
-        shifts = np.maximum(known - rest, 0.0) if least else known + rest
-        return -self.leverages, np.asarray(shifts**2 * _UP)
-
-    def epsilons(self, scale: float, charge: float, delta: float, *, least: bool = False) -> Array:
-        """Epsilon of each group, both directions; infinite where nothing is proved."""
-        out = np.full(len(self.rest), 0.0 if least else np.inf)
-        fine = np.isfinite(self.rest) & (self.leverages.max(axis=1) < 1.0)
-        if fine.any():
-            pairs = self.take(fine).pairs(scale, charge, least=least)
-            out[fine] = epsilons_of_pairs(*pairs, self.count, delta)
-        return out
-
-    def lengths(self) -> Array:
-        """Length of each shift, without its rest."""
-        return np.asarray(np.sqrt((self.known**2).sum(axis=1)))
-
-    def take(self, which: NDArray[np.bool_] | Rows) -> "Shifts":
-        """Some of the groups."""
-        return replace(
-            self,
-            leverages=self.leverages[which],
-            known=self.known[which],
-            rest=self.rest[which],
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """Shifts of people, in parts of people with equally many rows."""
-
-    n: int
-    parts: tuple[tuple[Rows, Shifts], ...]  # places among the n people, and their shifts
-
-    @classmethod
-    def of(cls, n: int, parts: Sequence[tuple[Rows, Shifts]]) -> "Measured":
-        """Parts with equally many directions, which are worked on together, as one."""
-        alike: dict[tuple[int, int], list[tuple[Rows, Shifts]]] = {}
-        for places, shifts in parts:
-            alike.setdefault((shifts.known.shape[1], shifts.count), []).append((places, shifts))
-        joined = (
-            (np.concatenate([p for p, _ in some]), _joined([s for _, s in some]))
-            for some in alike.values()
-        )
-        return cls(n, tuple(joined))
-
-    def epsilons(self, scale: float, charge: float, delta: float, *, least: bool = False) -> Array:
-        """Epsilon of each person, or the least that it can be."""
-        out = np.zeros(self.n)
-        for places, shifts in self.parts:
-            out[places] = shifts.epsilons(scale, charge, delta, least=least)
-        return out
-
-    def lengths(self) -> Array:
-        """Largest possible length of the shift of each person, at noise of scale 1."""
-        out = np.zeros(self.n)
-        for places, shifts in self.parts:
-            out[places] = shifts.lengths() + shifts.rest
-        return out
-
-    def leverages(self) -> Array:
-        """Largest leverage of each person."""
-        out = np.zeros(self.n)
-        for places, shifts in self.parts:
-            out[places] = shifts.leverages.max(axis=1)
-        return out
-
-    def loose(self, share: float, within: float) -> Rows:
-        """Places of people whose shift is not proved to a share of its length or to `within`."""
-        some = [p[s.rest >= np.maximum(share * s.lengths(), within)] for p, s in self.parts]
-        return np.sort(np.concatenate([*some, np.array([], dtype=np.intp)]))
-
-    def corrected(self, other: "Measured") -> "Measured":
-        """With the shifts that another measurement has of some people."""
-        places = np.concatenate([p for p, _ in other.parts])
-        kept = [(p, s, ~np.isin(p, places)) for p, s in self.parts]
-        parts = [(p[left], s.take(left)) for p, s, left in kept if left.any()]
-        return Measured.of(self.n, [*parts, *other.parts])
-
-    def with_unbounded(self, places: Rows) -> "Measured":
-        """The same with people of whom nothing was measured, and to whom nothing is promised."""
-        if not len(places):
-            return self
-        zeros = np.zeros((len(places), 1))
-        nothing = Shifts(zeros, zeros, np.full(len(places), np.inf), 1)
-        return Measured(self.n, (*self.parts, (places, nothing)))
-
-    def take(self, places: Rows) -> "Measured":
-        """Some people, numbered anew."""
-        number = np.full(self.n, -1)
-        number[places] = np.arange(len(places))
-        parts = [(number[p], s.take(number[p] >= 0)) for p, s in self.parts]
-        return Measured(len(places), tuple((p[p >= 0], s) for p, s in parts if (p >= 0).any()))
 
 
 def measure(
@@ -178,18 +69,20 @@ def measure(
     ]
     sizes, parts = np.array([len(rows) for rows in people]), []
     off = _in_noise(within, shape, shaped)
-    with progress_bar(int((sizes > 0).sum()), what="measuring exposure", unit="person") as bar:
-        for m in np.unique(sizes[sizes > 0]).tolist():
+    many = sizes > objective.shape[0]  # rows: matrices of rows times rows would be large
+    few = sizes[(sizes > 0) & ~many]
+    with progress_bar(len(few), what="measuring exposure", unit="person") as bar:
+        for m in np.unique(few).tolist():
             places = np.flatnonzero(sizes == m)
             groups, done = np.array([people[i] for i in places.tolist()], dtype=np.intp), []
             for part in in_blocks(len(places), m * objective.shape[0] * _scores(radii)):
                 done.append(_proved(radii, shape, shaped, groups[part]))
                 bar.update(part.stop - part.start)
-            shifts = _joined(done)
+            shifts = joined(done)
             parts.append((places, replace(shifts, rest=shifts.rest + off)))
     measured = Measured(len(people), tuple(parts))
     # A refit proves 2 off at best. Noise without a shape hides nobody, so any bound will do.
-    loose = measured.loose(_LOOSE if shaped else 1e9, 8 * off)
+    loose = np.union1d(measured.loose(_LOOSE if shaped else 1e9, 8 * off), np.flatnonzero(many))
     if not len(loose):
         return measured
     return measured.corrected(
@@ -222,7 +115,9 @@ def measure_exactly(
 
     `penalty_without` gives the penalties without a person, where they depend on the rows.
     """
-    asked = [i for i in (range(len(people)) if places is None else places) if len(people[i])]
+    asked = list(range(len(people)) if places is None else places)
+    if penalty_without is None:  # else rows without weight may move the penalties
+        asked = [i for i in asked if len(people[i])]
     parts = []
     with progress_bar(len(asked), what="refitting without", unit="person") as bar:
         for place in asked:
@@ -261,7 +156,7 @@ def _in_noise(within: float, shape: Shape, shaped: bool) -> float:
 def _dense_shifts(before: Shape, after: Shape, step: Array, rest: Array) -> Shifts:
     """Shifts where the two shapes differ in every direction."""
     shared = len(before.metrics) == 1
-    leverages, known = [], []
+    leverages, known, widest = [], [], 1.0
     for k, (metric, other) in enumerate(zip(before.metrics, after.metrics, strict=True)):
         half = metric.whiten(np.ascontiguousarray(metric.whiten(other.matrix).T))
         ratios, V = np.linalg.eigh((half + half.T) / 2)  # variance of P over that of Q
@@ -269,8 +164,10 @@ def _dense_shifts(before: Shape, after: Shape, step: Array, rest: Array) -> Shif
         error = 1 + 4 * (metric.error + other.error) + 1e-9
         leverages.append((1 - ratios) * error)
         known.append(np.sqrt((moved**2).sum(axis=1) * np.maximum(ratios, 0.0)) * error)
+        widest = max(widest, float(ratios[-1]))
     count = step.shape[1] if shared else 1
-    return Shifts(np.hstack(leverages)[None], np.hstack(known)[None], rest, count)
+    stretch = np.array([math.sqrt(widest) * _UP])
+    return Shifts(np.hstack(leverages)[None], np.hstack(known)[None], rest, count, stretch)
 
 
 def _check_size(objective: Objective) -> None:
@@ -296,7 +193,10 @@ def _ratio(system: System, shape: Shape) -> float:
     matrix = shape.metric(system.outputs.start).matrix
     if system.scores_per_row > 1:
         matrix = np.asarray(np.kron(np.eye(system.scores_per_row), matrix))
-    return math.sqrt(system.metric.ratio(matrix) * (1 + shape.metrics[0].error)) * _UP
+    return (
+        math.sqrt(system.metric.ratio(matrix) * (1 + shape.metric(system.outputs.start).error))
+        * _UP
+    )
 
 
 def _proved(
@@ -347,7 +247,12 @@ def _of_squares(systems: list[System], moves: list[Moves], groups: Groups) -> Sh
         with np.errstate(divide="ignore", invalid="ignore"):
             known.append(np.where(h < 1, along * np.sqrt(h / (1 - h)), 0.0) * _UP)
         leverages.append(h)
-        rest += move.rest**2
+        # Directions of nearly equal leverage are known up to rounding.
+        most, turned = h.max(axis=1), gamma(16 * h.shape[1])
+        length = turned * np.sqrt((residuals**2).sum(axis=(1, 2)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            swing = np.where(most < 1, length * np.sqrt(most / (1 - most)), np.inf)
+        rest += (move.rest + swing) ** 2
     count = systems[0].outputs.stop - systems[0].outputs.start if len(systems) == 1 else 1
     return Shifts(np.hstack(leverages), np.hstack(known), np.sqrt(rest) * _UP, count)
 
@@ -358,7 +263,8 @@ def _spectrum(gram: Array, error: float) -> tuple[Array, Array]:
         h, E = gram[:, :, 0], np.ones_like(gram)
     else:
         h, E = np.linalg.eigh(gram)
-    h = np.maximum(h, 0.0) * (1 + 4 * error + gamma(8 * gram.shape[1]))
+    wrong = 4 * error + gamma(8 * gram.shape[1])  # relative to the largest
+    h = np.maximum(h, 0.0) + wrong * np.maximum(h.max(axis=1, keepdims=True), 0.0)
     return np.minimum(h, 1.0), E
 
 
@@ -380,10 +286,14 @@ def _shifts(
         U = rows * np.sqrt(shape.curvature * w)[:, :, None]
         d = steps if shared else steps[:, :, k : k + 1]
         moved = metric.factor.T @ d
-        h, E = _spectrum(products(U), metric.error)
-        seen = h > _NEGLIGIBLE * h.max(axis=1, keepdims=True)
-        along = ((E.transpose(0, 2, 1) @ (U @ moved)) ** 2).sum(axis=2)
-        along = np.where(seen, along / np.where(seen, h, 1.0), 0.0)
+        if m > U.shape[2]:  # the directions themselves, in place of the rows' part in them
+            h, V = _spectrum(U.transpose(0, 2, 1) @ U, metric.error)
+            along, seen = ((V.transpose(0, 2, 1) @ moved) ** 2).sum(axis=2), h > 0
+        else:
+            h, E = _spectrum(products(U), metric.error)
+            seen = h > _NEGLIGIBLE * h.max(axis=1, keepdims=True)
+            along = ((E.transpose(0, 2, 1) @ (U @ moved)) ** 2).sum(axis=2)
+            along = np.where(seen, along / np.where(seen, h, 1.0), 0.0)
         total = (moved**2).sum(axis=(1, 2)) * _UP
         other = np.maximum(total - along.sum(axis=1), 0.0)
         h = np.where(seen, h, 0.0)
@@ -391,12 +301,3 @@ def _shifts(
         leverages.append(np.hstack([h, np.zeros((N, 1))]))
         known.append(np.sqrt(sizes))
     return Shifts(np.hstack(leverages), np.hstack(known), rest, K if shared else 1)
-
-
-def _joined(parts: list[Shifts]) -> Shifts:
-    return Shifts(
-        np.concatenate([p.leverages for p in parts]),
-        np.concatenate([p.known for p in parts]),
-        np.concatenate([p.rest for p in parts]),
-        parts[0].count,
-    )

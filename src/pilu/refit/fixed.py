@@ -7,12 +7,22 @@ have the same ones. Otherwise the comparison takes them as given.
 from typing import Any
 
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
-from sklearn.utils import get_tags
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+)
 
 from pilu.refit.program import Prepared
+
+_ROW_BY_ROW = (Binarizer, FeatureHasher, HashingVectorizer, Normalizer, PolynomialFeatures)
 
 
 def covers_transformers(prepared: Prepared) -> bool:
@@ -29,6 +39,8 @@ def is_fixed(step: Any) -> bool:
     if isinstance(step, FeatureUnion):
         return all(is_fixed(part) for _, part in step.transformer_list)
     if isinstance(step, ColumnTransformer):
+        if any(callable(columns) for _, _, columns in step.transformers):
+            return False
         parts = [part for _, part, _ in step.transformers]
         return all(is_fixed(part) for part in [*parts, step.remainder])
     if type(step) in (OneHotEncoder, OrdinalEncoder):
@@ -37,4 +49,6 @@ def is_fixed(step: Any) -> bool:
         return listed and not pooled and getattr(step, "drop", None) != "if_binary"
     if type(step) is SimpleImputer:
         return step.strategy == "constant" and step.keep_empty_features and not step.add_indicator
-    return not get_tags(step).requires_fit
+    if type(step) is FunctionTransformer:  # a function may look at all rows
+        return step.func is None
+    return type(step) in _ROW_BY_ROW

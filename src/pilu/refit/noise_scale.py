@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.accounting.gdp import mu_from_epsilon
-from pilu.exceptions import WrongInput
-from pilu.refit.exposures import Measured, measure, measure_exactly
+from pilu.exceptions import BeyondPrecision, WrongInput
+from pilu.refit.exposures import measure, measure_exactly
 from pilu.refit.people import People
 from pilu.refit.program import Prepared
 from pilu.refit.settings import Options
 from pilu.refit.shape import Shape
+from pilu.refit.shifts import Measured
 from pilu.refit.solve import solve
 
 Array = NDArray[np.float64]
@@ -72,18 +73,26 @@ def best_noise(
     """
     tried = {} if tried is None else tried
     best: tuple[float, float, Shape] | None = None
-    refused: WrongInput | None = None
+    refused: CapOutOfReach | None = None
     for k in range(_MOST_SHAPES):
         if k not in tried:
-            shape = Shape.of(prepared.objective, penalty_factor=_FACTOR**k)
-            tried[k] = shape, measure_people(prepared, theta, prepared.radius, people, shape)
+            try:
+                shape = Shape.of(prepared.objective, penalty_factor=_FACTOR**k)
+                measured = measure_people(prepared, theta, prepared.radius, people, shape)
+            except BeyondPrecision:
+                if k == 0:
+                    raise
+                break
+            tried[k] = shape, measured
         shape, measured = tried[k]
         # In no direction less noise than a release without shaped noise has.
         least = prepared.noise * math.sqrt(shape.largest)
         try:
-            scale = choose_scale(measured, options, 2 * _units(options), least)
-        except WrongInput as error:
-            refused = refused or error
+            # One more unit than the release itself needs, for the solution it is measured from.
+            scale = choose_scale(measured, options, 3 * _units(options), least)
+        except CapOutOfReach as error:
+            if refused is None or error.count < refused.count:
+                refused = error
             continue
         noise = scale * shape.typical_score(prepared.objective)
         if best is not None and noise >= best[0]:
@@ -119,8 +128,9 @@ def measure_people(
     metric = shape or Shape.of(prepared.objective)
     objective = prepared.objective
     given: dict[str, Any] = {"shaped": shape is not None, "solutions": people.solutions}
-    ends = people.who_end_a_class(prepared)  # which the class names show
-    rows = people.rows_of(prepared, without=ends)
+    rows, hopeless = people.rows_of(prepared), people.hopeless(prepared)
+    for i in hopeless.tolist():
+        rows[i] = rows[i][:0]
     if prepared.folded is not None:
         measured = measure_exactly(
             objective,
@@ -129,13 +139,14 @@ def measure_people(
             rows,
             metric,
             **given,
+            places=np.setdiff1d(np.arange(len(people)), hopeless).tolist(),
             penalty_without=people.penalty_without(prepared),
         )
     elif exact:
         measured = measure_exactly(objective, theta, within, rows, metric, **given)
     else:
         measured = measure(objective, theta, within, rows, metric, **given)
-    return measured.with_unbounded(ends)
+    return measured.with_unbounded(hopeless)
 
 
 def choose_scale(measured: Measured, options: Options, charge: float, least: float) -> float:
@@ -192,11 +203,20 @@ def _search(holds: Callable[[int], bool], k: int, lowest: int) -> int:
     return high
 
 
-def _out_of_reach(options: Options, n: int, never: int) -> WrongInput:
+class CapOutOfReach(WrongInput):
+    """A cap on exposure that no noise of a shape reaches for everybody it is meant for."""
+
+    def __init__(self, message: str, count: int) -> None:
+        super().__init__(message)
+        self.count = count  # people
+
+
+def _out_of_reach(options: Options, n: int, never: int) -> CapOutOfReach:
     share = math.floor((1 - never / n) * 1e4) / 1e4
-    return WrongInput(
+    message = (
         f"max_exposure={options.max_exposure!r} cannot be reached for {never} of {n} people, "
         "however much noise is added: they are the only ones in their class, or rows of theirs "
         "almost decide a coefficient. Regularise more, leave out rare columns, raise "
         f"max_exposure, or set exposure_quantile to at most {share:g}."
     )
+    return CapOutOfReach(message, never)

@@ -6,13 +6,14 @@ same ratio are one direction with a larger count, so the record of a person stay
 shifts are rounded up to powers of 2^(1/8): less noise in a direction, on both sides, multiplies
 excess and squared shift alike and is never safer (`accounting.gaussians`).
 
-A record depends on the rows of other people in the table, some of whom may be forgotten later. The
-rounding leaves little of that (docs/exposure.md, "What is kept").
+A record depends on the rows of other people in the table, some of whom may be forgotten later. So
+it stays in memory. A pickle has only what depends on no row: the number of releases and, where each
+had a cap for everybody, the sums of the caps (docs/exposure.md, "Before and after").
 """
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from numpy.typing import NDArray
 
 from pilu.accounting.curves import PrivacyCurve
 from pilu.accounting.gaussians import GaussianPair
-from pilu.refit.exposures import Measured
+from pilu.refit.program import Prepared
+from pilu.refit.settings import Options
+from pilu.refit.shifts import Measured
 
 Array = NDArray[np.float64]
 
@@ -36,9 +39,10 @@ class Losses:
 
     n_releases: int = 0
     directions: Mapping[Rung, tuple[int, float]] | None = field(default_factory=dict)
+    caps: tuple[float, float] | None = (0.0, 0.0)  # sums of epsilon and delta, if all had a cap
 
     def pair(self) -> GaussianPair | None:
-        """The two laws of all releases together; None if nothing is bounded."""
+        """The two laws of all releases together; None if they are not known."""
         if self.directions is None:
             return None
         items = sorted(self.directions.items()) or [((0, 0), (1, 0.0))]
@@ -47,33 +51,62 @@ class Losses:
         return GaussianPair(np.array(excesses), np.array(squares), np.array(counts))
 
     def epsilon(self, delta: float) -> float:
-        """Epsilon of all releases together, both directions; infinite if nothing is bounded."""
+        """Epsilon of all releases together, both directions; infinite if it is not known."""
         pair = self.pair()
         return math.inf if pair is None else PrivacyCurve(pair, both=True).epsilon(delta)
 
-    def followed_by(self, excesses: Array, squares: Array, count: int) -> "Losses":
-        """With one more release."""
+    def followed_by(
+        self,
+        excesses: Array,
+        squares: Array,
+        count: int,
+        cap: tuple[float, float] | None = None,
+    ) -> "Losses":
+        """With one more release, whose cap on epsilon and delta holds for everybody, if any."""
+        after = self.followed_by_unknown(cap)
         if self.directions is None:
-            return Losses(self.n_releases + 1, None)
+            return after
         directions = dict(self.directions)
         for x, a2 in zip(excesses.tolist(), squares.tolist(), strict=True):
             rung = _rung(x)
             factor = _excess(rung) / x if rung[0] else 1.0
             have, total = directions.get(rung, (0, 0.0))
             directions[rung] = (have + count, total + _up(a2 * factor))
-        return Losses(self.n_releases + 1, directions)
+        return replace(after, directions=directions)
 
-    def record(self) -> dict[str, Any]:
-        """As plain numbers."""
-        pair = self.pair()
-        if pair is None:
-            return {"n_releases": self.n_releases, "excesses": None}
-        return {
-            "n_releases": self.n_releases,
-            "excesses": pair.excesses.tolist(),
-            "squared_shifts": pair.squared_shifts.tolist(),
-            "counts": [int(c) for c in pair.counts],
-        }
+    def followed_by_unknown(
+        self, cap: tuple[float, float] | None = None, count: int = 1
+    ) -> "Losses":
+        """With more releases of which no more than a cap is known."""
+        caps = None
+        if self.caps is not None and cap is not None:
+            caps = (self.caps[0] + count * cap[0], self.caps[1] + count * cap[1])
+        return Losses(self.n_releases + count, None, caps)
+
+    def without_values(self) -> "Losses":
+        """What depends on no row: the number of releases and the sums of their caps."""
+        return replace(self, directions=None)
+
+    def record(self, delta: float) -> dict[str, Any]:
+        """As plain numbers: an epsilon at a delta, and what it follows from.
+
+        "losses" is followed by the two laws. "caps" is the sum of caps. None: nothing is known.
+        """
+        pair, record = self.pair(), {"n_releases": self.n_releases, "delta": delta}
+        epsilon = self.epsilon(delta)
+        if pair is not None and math.isfinite(epsilon):
+            return {
+                **record,
+                "epsilon": epsilon,
+                "follows_from": "losses",
+                "excesses": pair.excesses.tolist(),
+                "squared_shifts": pair.squared_shifts.tolist(),
+                "counts": [int(c) for c in pair.counts],
+            }
+        if self.caps is not None and 0.0 < self.caps[1] < 1.0:
+            total, delta = (value * (1 + 1e-12) for value in self.caps)
+            return {**record, "delta": delta, "epsilon": total, "follows_from": "caps"}
+        return {**record, "epsilon": None, "follows_from": None}
 
 
 @dataclass(frozen=True)
@@ -83,21 +116,42 @@ class Past:
     people: Mapping[Hashable, Losses] = field(default_factory=dict)
 
     def after(
-        self, names: Iterable[Hashable], measured: Measured, scale: float, charge: float
+        self,
+        names: Sequence[Hashable],
+        measured: Measured | None,
+        prepared: Prepared,
+        options: Options,
     ) -> "Past":
-        """With one more release, in which these people were; nobody else is kept."""
-        listed = list(names)
-        known = [self.people.get(name, Losses()) for name in listed]
-        now = [Losses(k.n_releases + 1, k.directions) for k in known]  # without rows of weight
+        """With one more release, in which these people were; nobody else is kept.
+
+        Nothing is measured of a release without shaped noise.
+        """
+        cap = None
+        if options.max_exposure is not None and options.exposure_quantile == 1.0:
+            cap = (options.max_exposure, options.exposure_delta)
+        known = [self.people.get(name, Losses()) for name in names]
+        if measured is None:
+            return Past({n: k.followed_by_unknown() for n, k in zip(names, known, strict=True)})
+        nothing = np.zeros(0)  # of people without rows of weight
+        now = [k.followed_by(nothing, nothing, 1, cap) for k in known]
         for places, shifts in measured.parts:
-            excesses, squares = shifts.pairs(scale, charge)
-            bounded = np.isfinite(shifts.rest) & (excesses.min(axis=1) > -1)
+            bounded = np.isfinite(shifts.rest) & (shifts.leverages.max(axis=1) < 1)
+            excesses, squares = shifts.pairs(prepared.noise, prepared.charge)
             for i, place in enumerate(places.tolist()):
                 if bounded[i]:
-                    now[place] = known[place].followed_by(excesses[i], squares[i], shifts.count)
+                    given = excesses[i], squares[i], shifts.count
+                    now[place] = known[place].followed_by(*given, cap)
                 else:
-                    now[place] = Losses(known[place].n_releases + 1, None)
-        return Past(dict(zip(listed, now, strict=True)))
+                    now[place] = known[place].followed_by_unknown()
+        return Past(dict(zip(names, now, strict=True)))
+
+    def unbounded(self, names: Iterable[Hashable], count: int) -> "Past":
+        """With earlier releases of which nothing is known."""
+        return Past({name: Losses().followed_by_unknown(count=count) for name in names})
+
+    def without_values(self) -> "Past":
+        """What depends on no row."""
+        return Past({name: losses.without_values() for name, losses in self.people.items()})
 
 
 def _up(value: float) -> float:

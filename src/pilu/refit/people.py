@@ -27,36 +27,36 @@ class People:
     def __len__(self) -> int:
         return len(self.names)
 
-    def rows_of(self, prepared: Prepared, without: Rows) -> list[Rows]:
-        """Positions of each person's rows in the objective; none for the people at `without`.
-
-        Rows without weight are left out.
-        """
+    def rows_of(self, prepared: Prepared) -> list[Rows]:
+        """Positions of each person's rows in the objective; rows without weight are left out."""
         place = np.full(len(self.table), -1)
         place[prepared.used] = np.arange(len(prepared.used))
         groups = [place[rows] for rows in self._positions()]
-        for i in without.tolist():
-            groups[i] = groups[i][:0]
         return [rows[rows >= 0] for rows in groups]
 
     def _positions(self) -> list[Rows]:
         """Positions in the table."""
         return [np.searchsorted(self.table.numbers, np.array(rows)) for rows in self.numbers]
 
-    def who_end_a_class(self, prepared: Prepared) -> Rows:
-        """Places of people without whom a class would be gone, which the class names show."""
-        classes = prepared.problem.classes
-        if classes is None:
-            return np.array([], dtype=np.intp)
-        codes = np.searchsorted(classes, self.table.y)
-        counts = np.bincount(codes, minlength=len(classes))
-        rare = counts <= max((len(rows) for rows in self.numbers), default=0)
-        ends = []
-        for i, rows in enumerate(self._positions()):
-            own = np.bincount(codes[rows], minlength=len(classes))
-            if (rare & (own > 0) & (own == counts)).any():
-                ends.append(i)
-        return np.array(ends, dtype=np.intp)
+    def hopeless(self, prepared: Prepared) -> Rows:
+        """Places of people without whom no row of weight would be left, or none of some class.
+
+        The class names of a release show the latter.
+        """
+        n, classes, used = len(self.table), prepared.problem.classes, prepared.used
+        weighted = np.zeros(n, dtype=bool)
+        weighted[used] = True
+        codes, kinds = np.zeros(n, dtype=np.intp), 1
+        if classes is not None:
+            codes, kinds = np.searchsorted(classes, self.table.y), len(classes)
+        places = set()
+        for counted in (np.ones(n, dtype=bool), weighted):
+            counts = np.bincount(codes[counted], minlength=kinds)
+            for i, rows in enumerate(self._positions()):
+                own = np.bincount(codes[rows[counted[rows]]], minlength=kinds)
+                if ((own > 0) & (own == counts)).any():
+                    places.add(i)
+        return np.array(sorted(places), dtype=np.intp)
 
     def penalty_without(self, prepared: Prepared) -> Callable[[int], Array]:
         """Penalties of standard parameters if the folded scaler is fitted without a person."""

@@ -91,13 +91,14 @@ def _factor(H: Array) -> Array | None:
 def _inverse_iteration(factor: Array) -> float:
     """An estimate of the least eigenvalue; it is checked afterwards."""
     v = np.random.default_rng(0).standard_normal(len(factor))
-    estimate = math.inf
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(12):
             v /= np.linalg.norm(v)
             v = cho_solve((factor, True), v, check_finite=False)
-            estimate = 1.0 / float(np.linalg.norm(v))
-    return estimate if math.isfinite(estimate) else 0.0
+            length = float(np.linalg.norm(v))
+            if not 0.0 < length < math.inf:
+                return 0.0
+    return 1.0 / length
 
 
 def distance_by_penalty(objective: Objective, point: Point, within: float) -> float:

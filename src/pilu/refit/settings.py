@@ -1,6 +1,6 @@
 """What a user sets for a refit, checked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from pilu._checks import LARGEST_NUMBER, check_flag, check_probability, check_real
@@ -24,6 +24,7 @@ class Options:
     @classmethod
     def checked(cls, **given: Any) -> "Options":
         """Options in their ranges, or an error that names the argument."""
+        given = {f.name: f.default for f in fields(cls)} | given
         scale, most, share = (
             given[name] for name in ("noise_scale", "max_exposure", "exposure_quantile")
         )
