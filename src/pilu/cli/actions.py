@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pilu._digits import near, up
-from pilu.cli.answers import describe_left, format_table, opened, print_answer
+from pilu.cli.answers import (
+    describe_exposure,
+    describe_left,
+    format_table,
+    opened,
+    print_answer,
+)
 from pilu.cli.files import ReceiptFile, check_output, write_whole
 from pilu.cli.options import (
     Delta,
@@ -316,6 +322,8 @@ def _change(name: str, file: ReceiptFile, as_json: bool, **options: Any) -> None
             f"{up(certificate.epsilon)} at delta {up(certificate.delta)}; with earlier requests, "
             f"{up(certificate.total_epsilon)} at {up(certificate.total_delta)}."
         )
+    if file.exposure is not None:
+        done = f"{done}\n{describe_exposure(file.exposure)}"
     record = json.loads(certificate.without_evidence().to_json())
     text = (
         f"{done}\n{left}\nReceipt, the only copy of the evidence: {file.path}\n"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from pilu._digits import down
+from pilu._digits import down, up
 from pilu.cli.options import option_names
 from pilu.exceptions import BudgetSpent, DoneWithTrouble, PiluError, WrongArgument
 
@@ -69,6 +69,24 @@ def format_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     with console.capture() as captured:
         console.print(table)
     return captured.get().rstrip()
+
+
+def describe_exposure(record: Mapping[str, Any]) -> str:
+    """What the parameters until now, and releases of them, told about the forgotten people."""
+    n, others = record["n_releases"], record["n_of_other_parameters"]
+    epsilons = list(record["people"].values())
+    if any(e is None for e in epsilons):
+        told = "what the parameters until now tell about them is not bounded"
+    else:
+        told = (
+            "the parameters until now are within epsilon "
+            f"{up(max(epsilons))} at delta {up(record['delta'])} of parameters without them"
+        )
+    made = "none of them was released"
+    if n:
+        made = f"{n} release{'s' * (n > 1)} had them"
+        made += f", {others} of earlier parameters, of which nothing is known" if others else ""
+    return f"Exposure: {told}; {made}."
 
 
 def describe_left(left: tuple[float, float]) -> str:

@@ -31,6 +31,11 @@ class ReceiptFile:
 
             load_key(private_key, "private")  # refuses another file before the work starts
 
+    @property
+    def exposure(self) -> Any:
+        """What the receipt says about earlier releases, if anything."""
+        return None if self._receipt is None else self._receipt.exposure
+
     def delivered_by(self, desk: Any, change: Callable[..., Any], **options: Any) -> Any:
         """Make a change that passes its receipt to `deliver`, and return its result."""
         try:

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_probability, check_real
 from pilu._digits import down, up
-from pilu.certify.certificate import Certificate, hash_of_parameters
+from pilu.certify.certificate import Certificate, hash_of_parameters, sha256_of
 from pilu.certify.coarse import coarse_accountant
 from pilu.data.names import hash_of
 from pilu.data.table import Columns
 from pilu.data.tables import open_table
+from pilu.deletion.exposed import exposure_record
 from pilu.deletion.fitting import fit_table
 from pilu.deletion.log import Log
 from pilu.deletion.receipt import Receipt
@@ -226,6 +227,8 @@ class Desk:
             if snapshot.columns.classify:
                 options["keep_empty_classes"] = keep_empty_classes
             before, requested = model.fitted_, rows.tolist() if len(rows) else None
+            # While the rows are there: afterwards nobody could say what was told about them.
+            exposure = exposure_record(model, subjects, snapshot.log) if subjects else None
             # The log keeps the answers forever, so they have few digits.
             coarse = coarse_accountant(before.law)
             with warnings.catch_warnings():  # the budget decides before the total is warned of
@@ -247,9 +250,11 @@ class Desk:
                 "subjects": sorted(name.hex() for name in subjects),
                 "certificate": json.loads(certificate.without_evidence().to_json()),
             }
+            if exposure is not None:
+                entry["exposure_sha256"] = sha256_of(exposure)
             saved = change.save(model, snapshot.names.without(rows), entry)
             if deliver is not None:  # before the commit: if it fails, nothing is changed
-                deliver(Receipt.of_last_entry(saved.log, certificate.evidence))
+                deliver(Receipt.of_last_entry(saved.log, certificate.evidence, exposure))
         return certificate
 
     def _positions(self, snapshot: Snapshot, subject: Any) -> Positions:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pilu.certify.certificate import Certificate, strict_json
 from pilu.certify.verify import verify
+from pilu.deletion.exposed import check_exposure
 from pilu.deletion.log import Entry, Log, canonical
 from pilu.deletion.merkle import Head, check_inclusion, inclusion
 from pilu.exceptions import CertificateMismatch, LedgerMismatch
@@ -28,12 +29,19 @@ class Receipt:
     head: Head
     proof: tuple[bytes, ...]
     signature: Mapping[str, Any] | None = None  # a DSSE envelope of `statement`
+    exposure: Mapping[str, Any] | None = None  # what the parameters before told (deletion.exposed)
 
     @classmethod
-    def of_last_entry(cls, log: Log, evidence: Mapping[str, Any] | None) -> "Receipt":
+    def of_last_entry(
+        cls,
+        log: Log,
+        evidence: Mapping[str, Any] | None,
+        exposure: Mapping[str, Any] | None = None,
+    ) -> "Receipt":
         """The receipt of the last entry in a log."""
         place, record = log.entries[-1]
-        return cls(record, evidence, place, log.head, tuple(inclusion(log.leaves, place)))
+        proof = tuple(inclusion(log.leaves, place))
+        return cls(record, evidence, place, log.head, proof, exposure=exposure)
 
     @property
     def certificate(self) -> Certificate:
@@ -62,7 +70,10 @@ class Receipt:
             raise CertificateMismatch("the receipt must have its evidence to be recomputed.")
         checks = verify(self.certificate)
         check_inclusion(canonical(self.entry), self.place, self.proof, self.head)
-        return {**checks, "in_the_log_of_its_head": True}
+        stated = "exposure_sha256" in self.entry or self.exposure is not None
+        if stated:
+            check_exposure(self.exposure, self.entry)
+        return {**checks, "in_the_log_of_its_head": True, "exposure_is_that_of_the_log": stated}
 
     def to_json(self) -> str:
         """The receipt as a file."""
@@ -73,6 +84,8 @@ class Receipt:
             "evidence": json.loads(self.certificate.to_json())["evidence"],
             "signature": self.signature,
         }
+        if self.exposure is not None:
+            record["exposure"] = dict(self.exposure)
         return json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
     @classmethod
@@ -81,7 +94,7 @@ class Receipt:
         try:
             record = strict_json(text)
             known = {"schema", "entry", "place", "head", "inclusion", "evidence", "signature"}
-            if set(record) != known or record["schema"] != SCHEMA:
+            if set(record) - {"exposure"} != known or record["schema"] != SCHEMA:
                 raise CertificateMismatch(f"the receipt must have the fields of {SCHEMA}.")
             entry, place = record["entry"], record["place"]
             if not isinstance(entry, dict) or type(place) is not int:
@@ -94,6 +107,7 @@ class Receipt:
                 Head.parse(record["head"]),
                 proof,
                 record["signature"],
+                record.get("exposure"),
             )
             receipt.certificate  # noqa: B018  # is there one?
             return receipt
