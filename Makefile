@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One process a core and one thread a process: small matrices have no use for more.
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo digits compare audit attack figures reproduce reproduce-full cifar10 cifar10-quick test test-slow test-browser test-deploy bench bench-quick bench-growth lint types clean
+.PHONY: demo digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick test test-slow test-browser test-deploy bench bench-quick bench-growth lint types clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -33,6 +33,9 @@ audit: .venv/ready
 
 attack: .venv/ready
 	$(BIN)/python examples/attack.py --out attack-output
+
+exposure: .venv/ready
+	$(BIN)/python examples/exposure.py --out exposure-output
 
 figures: .venv/ready
 	$(BIN)/python -m experiments --figures
@@ -81,4 +84,4 @@ types: .venv/ready
 	$(BIN)/mypy
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build demo-output digits-output compare-output audit-output attack-output bench-output
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build demo-output digits-output compare-output audit-output attack-output exposure-output bench-output
