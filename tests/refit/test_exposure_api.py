@@ -272,7 +272,6 @@ def test_an_unfitted_model_has_no_exposure():
             call()
 
 
-@pytest.mark.xfail(strict=True, reason="exposure reads the options, not those of the release")
 @pytest.mark.parametrize(
     ("options", "later"),
     [
@@ -294,7 +293,6 @@ def test_parameters_that_are_set_later_do_not_change_what_was_released(options, 
     np.testing.assert_allclose(after.epsilon, before.epsilon, rtol=1e-6)
 
 
-@pytest.mark.xfail(strict=True, reason="a refusal is taken for a cap out of reach")
 def test_a_plan_that_is_refused_is_not_one_out_of_reach(rng):
     X, y = rng.normal(size=(30, 2100)), rng.integers(2, size=30)
     model = Forgetful(LogisticRegression(C=0.01)).fit(X, y)

@@ -73,7 +73,7 @@ def test_who_has_no_bound_has_none_in_the_certificate():
     certificate = model.unlearn([7])
     (person,) = certificate.earlier_releases["people"]
     assert person["epsilon"] is None
-    assert any("is not bounded" in words for words in certificate.words)
+    assert any("nothing bounds" in words for words in certificate.words)
     pilu.verify(Certificate.from_json(certificate.to_json()))
 
 
@@ -81,7 +81,7 @@ def test_earlier_releases_survive_a_file_and_are_left_out_for_publication():
     certificate = shaped(exposure_delta=1e-4).unlearn(subjects=["p0", "p3"])
     again = Certificate.from_json(certificate.to_json())
     assert again.earlier_releases == certificate.earlier_releases
-    assert again.earlier_releases["delta"] == 1e-4
+    assert {p["delta"] for p in again.earlier_releases["people"]} == {1e-4}
     assert again.words == certificate.words
     assert pilu.verify(again) == pilu.verify(certificate)
     assert certificate.without_evidence().earlier_releases is None
@@ -126,7 +126,6 @@ def test_a_forger_who_hashes_again_still_needs_a_true_epsilon():
         pilu.verify(certificate.resting_on(evidence))
 
 
-@pytest.mark.xfail(strict=True, reason="only releases with shaped noise are counted")
 @pytest.mark.parametrize("scales", [(None, 1.0), (1.0, None)])
 def test_earlier_releases_without_shaped_noise_are_not_left_out(scales):
     X, y = table()

@@ -208,7 +208,6 @@ def test_a_folded_model_keeps_no_scaler(head):
     model.predict(frame[:2])  # warns of no missing names
 
 
-@pytest.mark.xfail(strict=True, reason="rows without weight are left out before the scaler is")
 def test_a_folded_scaler_depends_on_rows_without_weight():
     X, y = table()
     X[5] *= 50

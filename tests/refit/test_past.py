@@ -1,15 +1,20 @@
 """Losses of several releases against the laws of all of them, put together by the oracle."""
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from oracles.exposures import epsilon_of, joined, pair_of
-from pilu.refit.shifts import Measured, Shifts
 from pilu.refit.past import Losses, Past
+from pilu.refit.settings import Options
+from pilu.refit.shifts import Measured, Shifts
 
 DELTA = 1e-6
+OPTIONS = Options(epsilon=0.1, delta=1e-9, score_noise=1e-3, noise_scale=1.0)
+RELEASE = SimpleNamespace(noise=1.0, charge=0.0)
 
 
 def release(rng, n_directions):
@@ -40,7 +45,7 @@ def test_a_hundred_releases_leave_a_short_record():
     for _ in range(100):
         h = np.array([0.01, 0.002, 0.03]) * rng.uniform(0.8, 1.2, 3)
         losses = losses.followed_by(-h, rng.uniform(0, 0.1, 3) ** 2, 1)
-    assert len(losses.record()["excesses"]) < 30  # of 300 directions
+    assert len(losses.record(DELTA)["excesses"]) < 30  # of 300 directions
 
 
 def test_shaped_noise_is_not_gaussian_differential_privacy():
@@ -60,8 +65,8 @@ def measured(n, rest=0.0):
 
 
 def test_people_who_left_are_dropped_and_newcomers_start_from_nothing():
-    past = Past().after(["anna", "ben"], measured(2), 1.0, 0.0)
-    past = past.after(["ben", "carl"], measured(2), 1.0, 0.0)
+    past = Past().after(["anna", "ben"], measured(2), RELEASE, OPTIONS)
+    past = past.after(["ben", "carl"], measured(2), RELEASE, OPTIONS)
     assert {name: losses.n_releases for name, losses in past.people.items()} == {
         "ben": 2,
         "carl": 1,
@@ -70,10 +75,33 @@ def test_people_who_left_are_dropped_and_newcomers_start_from_nothing():
 
 
 def test_one_release_without_a_bound_leaves_none():
-    past = Past().after(["anna"], measured(1, rest=np.inf), 1.0, 0.0)
-    past = past.after(["anna"], measured(1), 1.0, 0.0)
+    past = Past().after(["anna"], measured(1, rest=np.inf), RELEASE, OPTIONS)
+    past = past.after(["anna"], measured(1), RELEASE, OPTIONS)
     assert past.people["anna"].epsilon(DELTA) == math.inf
-    assert past.people["anna"].record() == {"n_releases": 2, "excesses": None}
+    record = past.people["anna"].record(DELTA)
+    assert (record["n_releases"], record["epsilon"], record["follows_from"]) == (2, None, None)
+
+
+def test_a_release_without_shaped_noise_leaves_no_bound():
+    past = Past().after(["anna"], measured(1), RELEASE, OPTIONS)
+    past = past.after(["anna"], None, RELEASE, OPTIONS)
+    assert past.people["anna"].record(DELTA)["epsilon"] is None
+
+
+def test_without_values_only_counts_and_caps_are_left():
+    capped = replace(OPTIONS, noise_scale=None, max_exposure=0.5, exposure_delta=1e-7)
+    past = Past().after(["anna"], measured(1), RELEASE, capped)
+    past = past.after(["anna"], measured(1), RELEASE, capped)
+    exact = past.people["anna"].record(DELTA)
+    left = past.without_values().people["anna"]
+    assert left.directions is None
+    record = left.record(DELTA)
+    assert record["follows_from"] == "caps"
+    assert record["epsilon"] == pytest.approx(1.0)
+    assert record["delta"] == pytest.approx(2e-7)
+    assert exact["follows_from"] == "losses"
+    uncapped = Past().after(["anna"], measured(1), RELEASE, OPTIONS).without_values()
+    assert uncapped.people["anna"].record(DELTA)["epsilon"] is None
 
 
 def test_rounding_hides_small_changes_of_other_people():
@@ -82,4 +110,4 @@ def test_rounding_hides_small_changes_of_other_people():
         Losses().followed_by(np.array([-0.1 - 1e-6 * k]), np.array([0.04 + 1e-6 * k]), 1)
         for k in range(100)
     ]
-    assert len({tuple(one.record()["squared_shifts"]) for one in losses}) == 1
+    assert len({tuple(one.record(DELTA)["squared_shifts"]) for one in losses}) == 1

@@ -231,6 +231,7 @@ def _check_earlier(c: Certificate, earlier: Any) -> None:
         require(type(n) is int and n >= 1, "a person was in no earlier release")
         require(0 < delta < 1, "the delta of earlier releases is not in (0, 1)")
         epsilon, source = person["epsilon"], person["follows_from"]
+        require((epsilon is None) == (source is None), "an epsilon of earlier releases is missing")
         if source == "losses":
             numbers = (person[name] for name in ("excesses", "squared_shifts", "counts"))
             pair = GaussianPair(*(np.array(values, dtype=np.float64) for values in numbers))
@@ -239,4 +240,4 @@ def _check_earlier(c: Certificate, earlier: Any) -> None:
         elif source == "caps":
             require(0 < epsilon < math.inf, "the epsilon of earlier releases is not positive")
         else:
-            require(source is None and epsilon is None, "an epsilon follows from nothing")
+            require(source is None, "it is not known what an epsilon follows from")

@@ -382,12 +382,15 @@ class Forgetful(ReleasedModel):
         return self
 
     def consolidate(self) -> Self:
-        """Drop sums that save time at the next deletion; they depend on forgotten rows.
+        """Drop what depends on forgotten rows; it is in memory only and never pickled.
 
-        Only ridge heads keep such sums. They stay in memory and are never pickled.
+        Ridge heads keep sums that save time at the next deletion. With shaped noise, losses of
+        everybody's earlier releases are kept; their numbers and caps stay.
         """
         check_is_fitted(self)
-        self.fitted_ = replace(self.fitted_, kept=None)
+        past = self.fitted_.past
+        past = None if past is None else past.without_values()
+        self.fitted_ = replace(self.fitted_, kept=None, past=past)
         return self
 
     def _options(self) -> Options:

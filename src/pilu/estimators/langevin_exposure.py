@@ -15,6 +15,7 @@ from pilu.data.rows import Request
 from pilu.estimators.exposure import Exposure
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.quote import WORTH_PROCESSES
+from pilu.estimators.requests import live_rows
 
 _NUMBERS = 2**22  # in the rows that are read at a time
 
@@ -28,6 +29,8 @@ def expose_parameters(
         source.live, requests, subject=subject, subjects=subjects
     )
     sizes = np.array([len(rows) for rows in groups], dtype=np.intp)
+    if len(groups) == 1:
+        live_rows(source.live, groups[0])  # refuses a person who has all rows
 
     def blocks() -> Iterator[tuple[Request, NDArray[np.intp]]]:
         for some, _ in pack(sizes, _NUMBERS // source.n_columns):

@@ -6,6 +6,7 @@ have the same ones. Otherwise the comparison takes them as given.
 
 from typing import Any
 
+import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -49,6 +50,6 @@ def is_fixed(step: Any) -> bool:
         return listed and not pooled and getattr(step, "drop", None) != "if_binary"
     if type(step) is SimpleImputer:
         return step.strategy == "constant" and step.keep_empty_features and not step.add_indicator
-    if type(step) is FunctionTransformer:  # a function may look at all rows
-        return step.func is None
+    if type(step) is FunctionTransformer:  # other functions may look at all rows
+        return step.func is None or isinstance(step.func, np.ufunc)
     return type(step) in _ROW_BY_ROW

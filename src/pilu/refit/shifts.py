@@ -72,11 +72,11 @@ class Measured:
         alike: dict[tuple[int, int], list[tuple[Rows, Shifts]]] = {}
         for places, shifts in parts:
             alike.setdefault((shifts.known.shape[1], shifts.count), []).append((places, shifts))
-        joined = (
+        together = [
             (np.concatenate([p for p, _ in some]), joined([s for _, s in some]))
             for some in alike.values()
-        )
-        return cls(n, tuple(joined))
+        ]
+        return cls(n, tuple(together))
 
     def epsilons(self, scale: float, charge: float, delta: float, *, least: bool = False) -> Array:
         """Epsilon of each person, or the least that it can be."""
