@@ -1,7 +1,10 @@
 """The searches return a tested, safe end."""
 
 import numpy as np
+import pytest
 
+from pilu.accounting.gdp import epsilon_from_mu
+from pilu.accounting.noise_search import likely_epsilon
 from pilu.accounting.search import bisect_to_safe_end, newton_to_safe_end
 
 
@@ -65,3 +68,10 @@ def test_newton_gives_up_where_there_is_no_value_and_survives_wrong_slopes():
     assert np.isnan(ends[0])
     assert (ends[1:] >= 2.0).all()
     np.testing.assert_allclose(ends[1:], 2.0, rtol=1e-9)
+
+
+def test_a_likely_epsilon_is_near_the_safe_one_and_never_fails():
+    for mu in np.geomspace(1e-12, 1e4, 60):
+        for delta in (1e-300, 1e-30, 1e-9, 1e-3, 0.3, 0.999):
+            guess, safe = likely_epsilon(float(mu), delta), float(epsilon_from_mu(mu, delta))
+            assert guess == pytest.approx(safe, rel=1e-3, abs=1e-6), (mu, delta)

@@ -14,6 +14,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from pilu import Forgetful
+from pilu.auditing import audit
 from pilu.estimators import refitted
 from pilu.refit.noise_scale import with_noise
 
@@ -82,20 +83,26 @@ def symmetric_root(A, power):
     return (vectors * values**power) @ vectors.T
 
 
-def worlds(row, shrunk_by=1.0):
-    """Log likelihood ratios of releases with the row and without it, at the same size of noise.
+def releases_of(row, shrunk_by=1.0):
+    """Releases with the row and without it, at the same size of noise.
 
     The size of the noise is taken as given by the certificate, so both worlds have the same one.
     Draws for the world without the row are those of other seeds, brought to that world's shape.
     """
     _, Z, A, exact, noise = diabetes()
     A_left = A - np.outer(Z[row], Z[row])
+    to_left = symmetric_root(A_left, -0.5) @ symmetric_root(A, 0.5)
+    there = exact + noise[:N_DRAWS] / shrunk_by
+    return there, minimiser_without(row) + noise[N_DRAWS:] / shrunk_by @ to_left.T, A_left
+
+
+def worlds(row, shrunk_by=1.0):
+    """Log likelihood ratios of these releases."""
+    _, _, A, exact, noise = diabetes()
+    there, gone, A_left = releases_of(row, shrunk_by)
     without = minimiser_without(row)
     noise = noise / shrunk_by
     size = np.einsum("ij,jk,ik->", noise, A, noise) / noise.size
-    there = exact + noise[:N_DRAWS]
-    to_left = symmetric_root(A_left, -0.5) @ symmetric_root(A, 0.5)
-    gone = without + noise[N_DRAWS:] @ to_left.T
     P = multivariate_normal(exact, size * np.linalg.inv(A))
     Q = multivariate_normal(without, size * np.linalg.inv(A_left))
     return P.logpdf(there) - Q.logpdf(there), P.logpdf(gone) - Q.logpdf(gone)
@@ -135,6 +142,19 @@ def test_noise_that_is_too_small_would_be_noticed():
     accuracy, epsilon = proved(*worlds(rows_by_exposure()[0], shrunk_by=20.0))
     assert accuracy > attack.best_accuracy(EPSILON, DELTA)
     assert epsilon > EPSILON
+
+
+@pytest.mark.parametrize("rank", [0, 50])
+def test_an_audit_proves_no_more_than_the_exposure(rank):
+    """A trained distinguisher that knows nothing of the laws, as auditors use it."""
+    row = int(rows_by_exposure()[rank])
+    exposure = capped(diabetes()[0].head).fit(diabetes()[0].X, diabetes()[0].y).exposure([row])
+    there, gone, _ = releases_of(row)
+    found = audit(there, gone, delta=DELTA, confidence=0.999, seed=0)
+    assert max(found.epsilon_lower, found.epsilon_lower_reverse) <= exposure.epsilon[0]
+    there, gone, _ = releases_of(row, shrunk_by=100.0)
+    found = audit(there, gone, delta=DELTA, confidence=0.999, seed=0)
+    assert found.epsilon_lower > exposure.epsilon[0]
 
 
 def test_without_a_cap_membership_is_no_secret():

@@ -88,6 +88,16 @@ def test_a_release_without_shaped_noise_leaves_no_bound():
     assert past.people["anna"].record(DELTA)["epsilon"] is None
 
 
+def test_each_release_is_listed_beside_the_total():
+    past = Past().after(["anna"], measured(1), RELEASE, OPTIONS)
+    past = past.after(["anna"], None, RELEASE, OPTIONS)
+    past = past.after(["anna"], measured(1), RELEASE, OPTIONS)
+    first, second, third = past.people["anna"].record(DELTA)["each"]
+    truth = epsilon_of(pair_of([-0.1], [0.2]), DELTA)
+    assert second is None
+    assert truth <= first == third <= 1.1 * truth
+
+
 def test_without_values_only_counts_and_caps_are_left():
     capped = replace(OPTIONS, noise_scale=None, max_exposure=0.5, exposure_delta=1e-7)
     past = Past().after(["anna"], measured(1), RELEASE, capped)

@@ -176,12 +176,12 @@ def likely_epsilon(mu: float, delta: float) -> float:
         # delta = Phi(-x) - e^eps Phi(-x - mu), x = eps/mu - mu/2
         x = epsilon / mu - mu / 2
         top, rest = float(log_ndtr(-x)), epsilon + float(log_ndtr(-x - mu))
-        return top + math.log(-math.expm1(rest - top) + 1e-300) - math.log(delta)
+        return top + math.log(max(-math.expm1(rest - top), 1e-300)) - math.log(delta)
 
     if excess(0.0) <= 0:
         return 0.0
     high = mu * (math.sqrt(-2 * math.log(delta)) + mu / 2)  # Phi(-x) <= e^(-x^2 / 2)
-    return float(brentq(excess, 0.0, high, rtol=1e-6))
+    return float(brentq(excess, 0.0, high, rtol=1e-6)) if excess(high) < 0 else high
 
 
 @lru_cache(maxsize=64)

@@ -163,8 +163,9 @@ class Certificate:
     def earlier_releases(self) -> Mapping[str, Any] | None:
         """What earlier releases with shaped noise told about the forgotten people, if known.
 
-        "people" lists for each person the rows, the number of releases and epsilon and delta of
-        all of them together. It is part of the evidence and depends on the rows.
+        "people" lists for each person the rows, the number of releases, epsilon of "each", and
+        epsilon and delta of all of them together. It is part of the evidence and depends on the
+        rows.
         """
         earlier: Mapping[str, Any] | None = (self.evidence or {}).get("earlier")
         return earlier

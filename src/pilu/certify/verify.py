@@ -230,6 +230,11 @@ def _check_earlier(c: Certificate, earlier: Any) -> None:
         require(set(rows) <= set(c.rows) and len(rows) > 0, "an earlier release is of other rows")
         require(type(n) is int and n >= 1, "a person was in no earlier release")
         require(0 < delta < 1, "the delta of earlier releases is not in (0, 1)")
+        each = person["each"]
+        require(
+            len(each) == n and all(e is None or 0 <= e < math.inf for e in each),
+            "there must be one epsilon, or none, for each earlier release",
+        )
         epsilon, source = person["epsilon"], person["follows_from"]
         require((epsilon is None) == (source is None), "an epsilon of earlier releases is missing")
         if source == "losses":

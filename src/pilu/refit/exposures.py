@@ -122,16 +122,14 @@ def measure_exactly(
     with progress_bar(len(asked), what="refitting without", unit="person") as bar:
         for place in asked:
             rows, after = people[place], None
-            if penalty_without is not None or place not in solutions:
-                after = objective.without(rows)
-            if after is not None and penalty_without is not None:
-                after = replace(after, penalty=penalty_without(place))
-            if after is not None and place not in solutions:
-                solutions[place] = _solution(after, theta, within)
+            if penalty_without is not None:
+                after = replace(objective.without(rows), penalty=penalty_without(place))
+            if place not in solutions:
+                solutions[place] = _solution(after or objective.without(rows), theta, within)
             solution, distance = solutions[place]
             step = solution - theta
             rest = np.array([_in_noise(within + distance, shape, shaped)])
-            if after is not None and penalty_without is not None and shaped:
+            if after is not None and shaped:
                 shifts = _dense_shifts(shape, shape.of_rows(after), step, rest)
             else:
                 shifts = _shifts(objective, shape, shaped, rows[None], step[None], rest)

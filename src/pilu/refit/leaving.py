@@ -68,9 +68,13 @@ class System:
 
     def solved_rows(self, z: Array) -> Array:
         """B^-1 (z x e_c) of rows, n x J x JP."""
-        P, J = z.shape[1], self.scores_per_row
-        parts = [z @ self.metric.inverse[c * P : (c + 1) * P] for c in range(J)]
-        return parts[0][:, None] if J == 1 else np.stack(parts, axis=1)
+        (n, P), J = z.shape, self.scores_per_row
+        if J == 1:
+            return self.metric.solve(z.T).T[:, None]
+        columns = np.zeros((J, P, n, J))
+        for c in range(J):
+            columns[c, :, :, c] = z.T
+        return self.metric.solve(columns.reshape(J * P, n * J)).T.reshape(n, J, J * P)
 
     def lengths(self, rows: NDArray[np.intp]) -> Array:
         """Largest squared length of each row in the metric of B^-1, over its J scores."""

@@ -40,6 +40,7 @@ class Losses:
     n_releases: int = 0
     directions: Mapping[Rung, tuple[int, float]] | None = field(default_factory=dict)
     caps: tuple[float, float] | None = (0.0, 0.0)  # sums of epsilon and delta, if all had a cap
+    each: tuple[float | None, ...] = ()  # epsilon of each release at its own delta, rounded up
 
     def pair(self) -> GaussianPair | None:
         """The two laws of all releases together; None if they are not known."""
@@ -61,9 +62,12 @@ class Losses:
         squares: Array,
         count: int,
         cap: tuple[float, float] | None = None,
+        epsilon: float | None = None,
     ) -> "Losses":
         """With one more release, whose cap on epsilon and delta holds for everybody, if any."""
         after = self.followed_by_unknown(cap)
+        if epsilon is not None and math.isfinite(epsilon):
+            after = replace(after, each=(*self.each, _up(epsilon)))
         if self.directions is None:
             return after
         directions = dict(self.directions)
@@ -81,19 +85,20 @@ class Losses:
         caps = None
         if self.caps is not None and cap is not None:
             caps = (self.caps[0] + count * cap[0], self.caps[1] + count * cap[1])
-        return Losses(self.n_releases + count, None, caps)
+        each = (*self.each, *(None if cap is None else cap[0],) * count)
+        return Losses(self.n_releases + count, None, caps, each)
 
     def without_values(self) -> "Losses":
         """What depends on no row: the number of releases and the sums of their caps."""
-        return replace(self, directions=None)
+        return replace(self, directions=None, each=(None,) * self.n_releases)
 
     def record(self, delta: float) -> dict[str, Any]:
         """As plain numbers: an epsilon at a delta, and what it follows from.
 
         "losses" is followed by the two laws. "caps" is the sum of caps. None: nothing is known.
         """
-        pair, record = self.pair(), {"n_releases": self.n_releases, "delta": delta}
-        epsilon = self.epsilon(delta)
+        pair, epsilon = self.pair(), self.epsilon(delta)
+        record = {"n_releases": self.n_releases, "delta": delta, "each": list(self.each)}
         if pair is not None and math.isfinite(epsilon):
             return {
                 **record,
@@ -132,15 +137,16 @@ class Past:
         known = [self.people.get(name, Losses()) for name in names]
         if measured is None:
             return Past({n: k.followed_by_unknown() for n, k in zip(names, known, strict=True)})
+        epsilons = measured.epsilons(prepared.noise, prepared.charge, options.exposure_delta)
         nothing = np.zeros(0)  # of people without rows of weight
-        now = [k.followed_by(nothing, nothing, 1, cap) for k in known]
+        now = [k.followed_by(nothing, nothing, 1, cap, 0.0) for k in known]
         for places, shifts in measured.parts:
             bounded = np.isfinite(shifts.rest) & (shifts.leverages.max(axis=1) < 1)
             excesses, squares = shifts.pairs(prepared.noise, prepared.charge)
             for i, place in enumerate(places.tolist()):
                 if bounded[i]:
                     given = excesses[i], squares[i], shifts.count
-                    now[place] = known[place].followed_by(*given, cap)
+                    now[place] = known[place].followed_by(*given, cap, float(epsilons[place]))
                 else:
                     now[place] = known[place].followed_by_unknown()
         return Past(dict(zip(names, now, strict=True)))
