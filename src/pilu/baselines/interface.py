@@ -235,7 +235,7 @@ class Task:
 
     def gaussian(self, stream: int) -> GaussianSource:
         """Noise: stream 0 is for learning, the others are for requests."""
-        return gaussian_source(self.random_state, stream)
+        return gaussian_source(self.model.random_state, stream)
 
     def langevin(self, X: Array, Y: Array, *, literally: bool = False) -> LangevinEstimator:
         """The estimator, fitted to some of the task's rows; X already includes the intercept.
