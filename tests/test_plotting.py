@@ -54,7 +54,7 @@ def exposure_of(epsilon, covers_preprocessing=True):
     epsilon = np.array(epsilon, dtype=float)
     n = len(epsilon)
     rows = tuple((i,) for i in range(n))
-    return Exposure(tuple(range(n)), rows, epsilon, 1e-6, np.ones(n), covers_preprocessing)
+    return Exposure(tuple(range(n)), rows, epsilon, 1e-6, covers_preprocessing)
 
 
 def texts_of(figure):

@@ -175,7 +175,7 @@ class PrivacyCurve:
             if alone(low) > 0 >= alone(high):
                 root = safe_root(alone, low, high, tolerance=1e-12 * max(high, 1e-3))
                 if excess(root) <= 0:
-                    return root
+                    return root if root <= FARTHEST else math.inf
         if excess(0.0) <= 0:
             return 0.0
         low, high = self.epsilon_error, self.epsilon_error + 1.0

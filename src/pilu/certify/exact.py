@@ -150,7 +150,7 @@ class Exact:
             epsilon = curve.epsilon(target.delta, near)
             if epsilon <= reach:
                 break
-        if epsilon < min(reach - 1, reach / 1.5):
+        if epsilon < reach / 1.5:
             tighter = self._curve(enclosure, outputs, target, epsilon)
             if (less := tighter.epsilon(target.delta, epsilon)) < epsilon:
                 curve, epsilon = tighter, less
