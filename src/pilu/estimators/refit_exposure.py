@@ -67,6 +67,8 @@ def _solved(fitted: Refitted, table: Table) -> tuple[Prepared, Array, float]:
         prepared = with_noise(prepared, options, fitted.noise_scale, shape)
     start = standard_parameters(prepared, head_of(fitted.released))
     theta = solve(prepared.objective, start, prepared.within)
+    if prepared.shape is not None:  # its radius is small against the noise
+        return prepared, theta, prepared.within
     closer = prepared.within / 64  # so that little is charged for it
     try:
         return prepared, solve(prepared.objective, theta, closer), closer

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,37 +33,42 @@ class People:
         """Positions of each person's rows in the objective; rows without weight are left out."""
         place = np.full(len(self.table), -1)
         place[prepared.used] = np.arange(len(prepared.used))
-        groups = [place[rows] for rows in self._positions()]
+        groups = [place[rows] for rows in self.positions]
         return [rows[rows >= 0] for rows in groups]
 
-    def _positions(self) -> list[Rows]:
-        """Positions in the table."""
-        return [np.searchsorted(self.table.numbers, np.array(rows)) for rows in self.numbers]
+    @cached_property
+    def positions(self) -> list[Rows]:
+        """Positions of each person's rows in the table."""
+        sizes = [len(rows) for rows in self.numbers]
+        flat = np.fromiter(chain.from_iterable(self.numbers), dtype=np.intp, count=sum(sizes))
+        return np.split(np.searchsorted(self.table.numbers, flat), np.cumsum(sizes)[:-1])
 
     def hopeless(self, prepared: Prepared) -> Rows:
         """Places of people without whom no row of weight would be left, or none of some class.
 
         The class names of a release show the latter.
         """
-        n, classes, used = len(self.table), prepared.problem.classes, prepared.used
-        weighted = np.zeros(n, dtype=bool)
-        weighted[used] = True
+        n, classes = len(self.table), prepared.problem.classes
         codes, kinds = np.zeros(n, dtype=np.intp), 1
         if classes is not None:
             codes, kinds = np.searchsorted(classes, self.table.y), len(classes)
-        places = set()
-        for counted in (np.ones(n, dtype=bool), weighted):
-            counts = np.bincount(codes[counted], minlength=kinds)
-            for i, rows in enumerate(self._positions()):
-                own = np.bincount(codes[rows[counted[rows]]], minlength=kinds)
-                if ((own > 0) & (own == counts)).any():
-                    places.add(i)
-        return np.array(sorted(places), dtype=np.intp)
+        weighted = np.zeros(n)
+        weighted[prepared.used] = 1.0
+        sizes = [len(rows) for rows in self.positions]
+        rows = np.concatenate([*self.positions, np.array([], dtype=np.intp)])
+        cells = np.repeat(np.arange(len(sizes)), sizes) * kinds + codes[rows]
+        alone = np.zeros(len(sizes), dtype=bool)
+        for counted in (np.ones(n), weighted):
+            counts = np.bincount(codes, counted, minlength=kinds)
+            own = np.bincount(cells, counted[rows], minlength=len(sizes) * kinds)
+            own = own.reshape(len(sizes), kinds)
+            alone |= ((own > 0) & (own == counts)).any(axis=1)
+        return np.flatnonzero(alone)
 
     def penalty_without(self, prepared: Prepared) -> Callable[[int], Array]:
         """Penalties of standard parameters if the folded scaler is fitted without a person."""
         assert prepared.folded is not None
-        table, scale, positions = self.table, prepared.folded.scale, self._positions()
+        table, scale, positions = self.table, prepared.folded.scale, self.positions
 
         def penalty(place: int) -> Array:
             left = table.take(np.delete(np.arange(len(table)), positions[place]))
