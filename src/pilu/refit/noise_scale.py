@@ -88,8 +88,8 @@ def best_noise(
         # In no direction less noise than a release without shaped noise has.
         least = prepared.noise * math.sqrt(shape.largest)
         try:
-            # One more unit than the release itself needs, for the solution it is measured from.
-            scale = choose_scale(measured, options, 3 * _units(options), least)
+            # More units than the release itself needs, for solutions it will be measured from.
+            scale = choose_scale(measured, options, 6 * _units(options), least)
         except CapOutOfReach as error:
             if refused is None or error.count < refused.count:
                 refused = error

@@ -39,6 +39,8 @@ class People:
     @cached_property
     def positions(self) -> list[Rows]:
         """Positions of each person's rows in the table."""
+        if not self.numbers:
+            return []
         sizes = [len(rows) for rows in self.numbers]
         flat = np.fromiter(chain.from_iterable(self.numbers), dtype=np.intp, count=sum(sizes))
         return np.split(np.searchsorted(self.table.numbers, flat), np.cumsum(sizes)[:-1])
