@@ -176,7 +176,7 @@ def junk(rng):
     choices = [
         None, True, False, -1, 0, 1, 2.5, -0.0, 1e308, 5e-324, 10**30, -(10**400), float("nan"),
         float("inf"), "", "a", "é\u0000\ud800", "0" * 64, "9" * 5000, "1:" + "0" * 64, [], [[]],
-        [None], {}, {"a": []}, [1, "a"], nested(90), nested(400), "pilu.receipt/1",
+        [None], {}, {"a": []}, [1, "a"], nested(90), nested(400), "pilu.receipt/2",
     ]  # fmt: skip
     return choices[rng.integers(len(choices))]
 

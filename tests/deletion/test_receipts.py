@@ -305,7 +305,7 @@ def test_nothing_but_receipts_is_read_as_one(receipts):
         "[]",
         "{}",
         json.dumps({**good, "more": 1}),
-        json.dumps({**good, "schema": "pilu.receipt/2"}),
+        json.dumps({**good, "schema": "pilu.receipt/3"}),
         json.dumps({**good, "place": "1"}),
         json.dumps({**good, "place": True}),
         json.dumps({**good, "head": "2:00"}),

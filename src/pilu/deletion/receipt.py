@@ -16,7 +16,8 @@ from pilu.deletion.log import Entry, Log, canonical
 from pilu.deletion.merkle import Head, check_inclusion, inclusion
 from pilu.exceptions import CertificateMismatch, LedgerMismatch
 
-SCHEMA = "pilu.receipt/1"
+SCHEMA = "pilu.receipt/2"
+_FIRST = "pilu.receipt/1"  # still read: it has no exposure
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ class Receipt:
         try:
             record = strict_json(text)
             known = {"schema", "entry", "place", "head", "inclusion", "evidence", "signature"}
-            if set(record) - {"exposure"} != known or record["schema"] != SCHEMA:
+            later = {"exposure"} if record["schema"] == SCHEMA else set()
+            if set(record) - later != known or record["schema"] not in (SCHEMA, _FIRST):
                 raise CertificateMismatch(f"the receipt must have the fields of {SCHEMA}.")
             entry, place = record["entry"], record["place"]
             if not isinstance(entry, dict) or type(place) is not int:
