@@ -471,7 +471,8 @@ def test_one_person_with_all_rows_is_refused(rng):
 
 
 def test_rows_of_dask_collections(rng):
-    da = pytest.importorskip("dask.array")
+    import dask.array as da
+
     X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
     options = {"alpha": 0.3, "n_steps": 20, "noise": 0.3}
     lazy = LangevinRidge(**options).fit(da.from_array(X, chunks=(11, 3)), da.from_array(y, 11))

@@ -298,3 +298,13 @@ def test_a_plan_that_is_refused_is_not_one_out_of_reach(rng):
     model = Forgetful(LogisticRegression(C=0.01)).fit(X, y)
     with pytest.raises(WrongInput, match="at most 2048 parameters"):
         model.plan_exposure((X, y), max_exposure=[1.0], n_draws=2)
+
+
+def test_words_say_what_is_taken_as_given(rng):
+    X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
+    fixed = Forgetful(Ridge(), noise_scale=0.75).fit(X, y).exposure([0])
+    assert "given the noise scale 0.75, the penalties" in fixed.words[0]
+    assert "preprocessing" not in fixed.words[0]
+    scaled = Forgetful(make_pipeline(StandardScaler(), Ridge())).fit(X, y).exposure([0])
+    assert "noise scale" not in scaled.words[0]
+    assert "preprocessing as it was fitted" in scaled.words[0]

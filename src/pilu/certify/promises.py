@@ -83,7 +83,7 @@ def _about_refit(record: Mapping[str, Any]) -> list[str]:
 
 
 def _about_earlier(record: Mapping[str, Any]) -> list[str]:
-    """What earlier releases with shaped noise told, where the evidence says so."""
+    """What earlier releases with shaped noise revealed, where the evidence says so."""
     earlier = (record["evidence"] or {}).get("earlier")
     if earlier is None:
         return []
@@ -95,7 +95,7 @@ def _about_earlier(record: Mapping[str, Any]) -> list[str]:
         which = f"{n} earlier releases together are" if n > 1 else "1 earlier release is"
         if person["epsilon"] is None:
             had = f"{n} earlier releases" if n > 1 else "1 earlier release"
-            words.append(f"Rows {rows}: nothing bounds what {had} told about them.")
+            words.append(f"Rows {rows}: nothing bounds what {had} revealed about them.")
             continue
         words.append(
             f"Rows {rows}: {which} within epsilon = {up(person['epsilon'], 4)} and "

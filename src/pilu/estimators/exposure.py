@@ -60,6 +60,22 @@ class Exposure:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self.epsilon > least, self.epsilon / least, 1.0)
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What the numbers mean and what they take as given, in sentences."""
+        given = "the penalties and class weights"
+        if self.noise_scale is not None:
+            given = f"the noise scale {self.noise_scale:.6g}, {given}"
+        if not self.covers_preprocessing:
+            given += ", and the preprocessing as it was fitted with the rows"
+        return (
+            "P is the law of the release, Q its law without the rows of a request. For every set S "
+            f"of parameters, P(S) <= e^epsilon Q(S) + {self.delta:g} and Q(S) <= e^epsilon P(S) + "
+            f"{self.delta:g}, given {given}.",
+            "Nobody who is not in the table is covered: this is not differential privacy.",
+            "The numbers depend on the rows. Show them to the person, not to the public.",
+        )
+
     def __len__(self) -> int:
         return len(self.requests)
 

@@ -240,7 +240,7 @@ def _of_squares(systems: list[System], moves: list[Moves], groups: Groups) -> Sh
         slopes = system.slopes[groups, 0]
         with np.errstate(divide="ignore", invalid="ignore"):
             residuals = np.where(roots[:, :, None] > 0, slopes / roots[:, :, None], 0.0)
-        h, E = _spectrum(move.gram, system.metric.error)
+        _, h, E = _spectrum(move.gram, system.metric.error)
         along = np.sqrt(((E.transpose(0, 2, 1) @ residuals) ** 2).sum(axis=2))
         with np.errstate(divide="ignore", invalid="ignore"):
             known.append(np.where(h < 1, along * np.sqrt(h / (1 - h)), 0.0) * _UP)
@@ -255,15 +255,15 @@ def _of_squares(systems: list[System], moves: list[Moves], groups: Groups) -> Sh
     return Shifts(np.hstack(leverages), np.hstack(known), np.sqrt(rest) * _UP, count)
 
 
-def _spectrum(gram: Array, error: float) -> tuple[Array, Array]:
-    """Leverages of N groups, rounded up, and their directions, from N leverage matrices."""
+def _spectrum(gram: Array, error: float) -> tuple[Array, Array, Array]:
+    """Leverages of N groups as computed and rounded up, and their directions."""
     if gram.shape[1] == 1:
         h, E = gram[:, :, 0], np.ones_like(gram)
     else:
         h, E = np.linalg.eigh(gram)
+    h = np.maximum(h, 0.0)
     wrong = 4 * error + gamma(8 * gram.shape[1])  # relative to the largest
-    h = np.maximum(h, 0.0) + wrong * np.maximum(h.max(axis=1, keepdims=True), 0.0)
-    return np.minimum(h, 1.0), E
+    return h, np.minimum(h + wrong * h.max(axis=1, keepdims=True), 1.0), E
 
 
 def _shifts(
@@ -284,18 +284,19 @@ def _shifts(
         U = rows * np.sqrt(shape.curvature * w)[:, :, None]
         d = steps if shared else steps[:, :, k : k + 1]
         moved = metric.factor.T @ d
-        if m > U.shape[2]:  # the directions themselves, in place of the rows' part in them
-            h, V = _spectrum(U.transpose(0, 2, 1) @ U, metric.error)
-            along, seen = ((V.transpose(0, 2, 1) @ moved) ** 2).sum(axis=2), h > 0
-        else:
-            h, E = _spectrum(products(U), metric.error)
-            seen = h > _NEGLIGIBLE * h.max(axis=1, keepdims=True)
-            along = ((E.transpose(0, 2, 1) @ (U @ moved)) ** 2).sum(axis=2)
-            along = np.where(seen, along / np.where(seen, h, 1.0), 0.0)
+        wide = m > U.shape[2]  # then by the directions, not by the rows' part in them
+        gram = U.transpose(0, 2, 1) @ U if wide else products(U)
+        h, high, E = _spectrum(gram, metric.error)
+        seen = h > _NEGLIGIBLE * h.max(axis=1, keepdims=True)
+        safe = np.where(seen, h, 1.0)
+        along = ((E.transpose(0, 2, 1) @ (moved if wide else U @ moved)) ** 2).sum(axis=2)
+        along = np.where(seen, along / (1.0 if wide else safe), 0.0)
         total = (moved**2).sum(axis=(1, 2)) * _UP
         other = np.maximum(total - along.sum(axis=1), 0.0)
-        h = np.where(seen, h, 0.0)
-        sizes = np.hstack([along * (1 - h), other[:, None]]) * (1 + 4 * metric.error) * _UP
+        # A leverage that is rounded up multiplies its shift alike: never safer (docs/exposure.md).
+        along = along * (1 - np.minimum(h, 1.0)) * np.where(seen, high / safe, 1.0)
+        sizes = np.hstack([along, other[:, None]]) * (1 + 4 * metric.error) * _UP
+        h = np.where(seen, high, 0.0)
         leverages.append(np.hstack([h, np.zeros((N, 1))]))
         known.append(np.sqrt(sizes))
     return Shifts(np.hstack(leverages), np.hstack(known), rest, K if shared else 1)

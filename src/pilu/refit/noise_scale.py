@@ -68,8 +68,8 @@ def best_noise(
     """Scale and shape for a cap on exposure, with the least noise in a typical score.
 
     Theta is the solution of a release without shaped noise. `tried` are shapes that were measured
-    for another cap. The shape without a larger penalty is
-    the best unless its own dependence on single rows takes much of the cap.
+    for another cap. The shape without a larger penalty is the best unless its own dependence on
+    single rows takes much of the cap.
     """
     tried = {} if tried is None else tried
     best: tuple[float, float, Shape] | None = None
@@ -128,8 +128,8 @@ def measure_people(
     metric = shape or Shape.of(prepared.objective)
     objective = prepared.objective
     given: dict[str, Any] = {"shaped": shape is not None, "solutions": people.solutions}
-    rows, hopeless = people.rows_of(prepared), people.hopeless(prepared)
-    for i in hopeless.tolist():
+    rows, needed = people.rows_of(prepared), people.who_cannot_be_left_out(prepared)
+    for i in needed.tolist():
         rows[i] = rows[i][:0]
     if prepared.folded is not None:
         measured = measure_exactly(
@@ -139,14 +139,14 @@ def measure_people(
             rows,
             metric,
             **given,
-            places=np.setdiff1d(np.arange(len(people)), hopeless).tolist(),
+            places=np.setdiff1d(np.arange(len(people)), needed).tolist(),
             penalty_without=people.penalty_without(prepared),
         )
     elif exact:
         measured = measure_exactly(objective, theta, within, rows, metric, **given)
     else:
         measured = measure(objective, theta, within, rows, metric, **given)
-    return measured.with_unbounded(hopeless)
+    return measured.with_unbounded(needed)
 
 
 def choose_scale(measured: Measured, options: Options, charge: float, least: float) -> float:

@@ -45,7 +45,7 @@ class People:
         flat = np.fromiter(chain.from_iterable(self.numbers), dtype=np.intp, count=sum(sizes))
         return np.split(np.searchsorted(self.table.numbers, flat), np.cumsum(sizes)[:-1])
 
-    def hopeless(self, prepared: Prepared) -> Rows:
+    def who_cannot_be_left_out(self, prepared: Prepared) -> Rows:
         """Places of people without whom no row of weight would be left, or none of some class.
 
         The class names of a release show the latter.
