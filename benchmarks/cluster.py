@@ -18,7 +18,7 @@ from benchmarks.machine import own_peak
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
 from pilu.data.table import Columns
-from pilu.deletion.desk import Desk
+from pilu.desk.desk import Desk
 
 COLUMNS = Columns(("y",), "row_id")
 FILES = 8

@@ -17,8 +17,8 @@ from benchmarks.data import Array, Size, make_data, with_intercept
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
 from pilu.data.table import Columns
-from pilu.deletion.costs import quote_everyone
-from pilu.deletion.desk import Desk
+from pilu.desk.costs import quote_everyone
+from pilu.desk.desk import Desk
 
 COLUMNS = Columns(("y",), "row_id", "person")
 ROWS_IN_A_GROUP = 4096

@@ -161,7 +161,7 @@ def test_a_receipt_is_taken_back_if_the_deletion_fails(fitted, tmp_path, monkeyp
     def fails(self, *_):
         raise OSError(28, "No space left on device", "arrays-1")
 
-    monkeypatch.setattr("pilu.deletion.receipt.Receipt.signed", fails)
+    monkeypatch.setattr("pilu.desk.receipt.Receipt.signed", fails)
     fitted("keygen --private desk.key --public desk.pub")
     output = fitted("unlearn store --subject p3 --receipt c.json --sign desk.key", code=2)
     assert "No space left" in output
@@ -171,7 +171,7 @@ def test_a_receipt_is_taken_back_if_the_deletion_fails(fitted, tmp_path, monkeyp
 
 def test_two_that_want_one_receipt(fitted, tmp_path, monkeypatch):
     """The second finds the name taken: it is done, and its receipt is beside."""
-    from pilu.deletion.desk import Desk
+    from pilu.desk.desk import Desk
 
     unlearn = Desk.unlearn
 
@@ -443,7 +443,7 @@ def test_a_bug_shows_its_traceback(fitted, monkeypatch, bug):
     def fails(*_, **__):
         raise bug("shapes (3,) and (4,)")
 
-    monkeypatch.setattr("pilu.deletion.desk.Desk.quote", fails)
+    monkeypatch.setattr("pilu.desk.desk.Desk.quote", fails)
     output = fitted("quote store --subject p3", code=70)
     assert "Traceback" in output
     assert f"{bug.__name__}: " in output
@@ -455,13 +455,13 @@ def test_a_wrong_input_shows_no_traceback(fitted, monkeypatch, error):
     def fails(*_, **__):
         raise error("use more noise")
 
-    monkeypatch.setattr("pilu.deletion.desk.Desk.quote", fails)
+    monkeypatch.setattr("pilu.desk.desk.Desk.quote", fails)
     assert fitted("quote store --subject p3", code=2) == "pilu: use more noise\n"
 
 
 def test_help_and_ledger_import_nothing_heavy():
     program = (
-        "import sys, pilu.cli.app, pilu.deletion.ledger; "
+        "import sys, pilu.cli.app, pilu.store.ledger; "
         "print([m for m in ('numpy', 'scipy', 'sklearn', 'pyarrow') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 import pilu
-from pilu.deletion.costs import Costs
+from pilu.desk.costs import Costs
 from pilu.report.contents import Contents
 
 START = datetime(2026, 11, 2, 9, 30, tzinfo=UTC)

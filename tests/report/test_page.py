@@ -13,7 +13,7 @@ import pytest
 import pilu
 from pilu._digits import down, near, up
 from pilu.certify.promises import limits_of, promises_of
-from pilu.deletion.costs import Costs
+from pilu.desk.costs import Costs
 from pilu.report.page import render
 from pilu.report.pictures import draw_costs, histogram
 from report.samples import (

@@ -119,7 +119,6 @@ def _check_fields(c: Certificate) -> None:
         _check_refit(c)
     else:
         require(0 < c.delta < 1, "delta is not in (0, 1)")
-        require(len(c.rows) > 0, "no row is listed")
         require(len(c.evidence_sha256) == 64, "evidence_sha256 is not a hash")
         require(c.mu is None or 0 <= c.mu < math.inf, "mu is negative or infinite")
         _accountant(c).check(c)

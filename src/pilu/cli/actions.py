@@ -39,7 +39,7 @@ from pilu.cli.options import (
 from pilu.exceptions import DoneWithTrouble
 
 if TYPE_CHECKING:
-    from pilu.deletion.costs import Costs
+    from pilu.desk.costs import Costs
 
 _MOST_EXPENSIVE = 10  # people that `quote --all` prints
 
@@ -100,7 +100,7 @@ def fit(
 ) -> None:
     """Learn from a table, batch by batch, into a new store."""
     from pilu.data.table import Columns
-    from pilu.deletion.desk import Desk
+    from pilu.desk.desk import Desk
 
     refuse_if(
         {
@@ -157,7 +157,7 @@ def quote(
     as_json: Json = False,
 ) -> None:
     """Show what forgetting people would cost, without forgetting them."""
-    from pilu.deletion.costs import quote_everyone
+    from pilu.desk.costs import quote_everyone
 
     refuse_if(
         {

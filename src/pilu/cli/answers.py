@@ -23,7 +23,7 @@ from pilu.cli.options import option_names
 from pilu.exceptions import BudgetSpent, DoneWithTrouble, PiluError, WrongArgument
 
 if TYPE_CHECKING:
-    from pilu.deletion.desk import Desk
+    from pilu.desk.desk import Desk
 
 # Exit codes; docs/desk.md explains them.
 WRONG_INPUT, BUG, INTERRUPTED = 2, 70, 130
@@ -131,7 +131,7 @@ def _warnings_in_one_line() -> Iterator[None]:
 @contextmanager
 def opened(store: Path) -> Iterator["Desk"]:
     """Open a desk, and report what it repaired."""
-    from pilu.deletion.desk import Desk
+    from pilu.desk.desk import Desk
 
     with Desk.open(store) as desk:
         if desk.store.recovered:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pilu.deletion.disk import replaced_by, write_new
 from pilu.exceptions import DoneWithTrouble, WrongArgument, WrongInput
+from pilu.store.disk import replaced_by, write_new
 
 
 class ReceiptFile:
@@ -27,7 +27,7 @@ class ReceiptFile:
         if self.path.exists():
             raise WrongArgument("receipt", "a new file", str(self.path))
         if private_key is not None:
-            from pilu.deletion.signing import load_key
+            from pilu.desk.signing import load_key
 
             load_key(private_key, "private")  # refuses another file before the work starts
 
@@ -52,7 +52,7 @@ class ReceiptFile:
         return result
 
     def _write(self, receipt: Any) -> None:
-        from pilu.deletion.signing import sign
+        from pilu.desk.signing import sign
 
         if self._private_key is not None:
             receipt = receipt.signed(sign(receipt, self._private_key))

@@ -11,11 +11,11 @@ import typer
 from pilu.cli.answers import format_table, opened, print_answer, print_checks
 from pilu.cli.files import check_output, read_text, write_whole
 from pilu.cli.options import Json, Out, Since, Store, TableNow, refuse_if
-from pilu.deletion.ledger import Ledger, check_is_store
-from pilu.deletion.log import check_proof, proof_of_growth, proof_of_place
-from pilu.deletion.merkle import Head
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, WrongInput
 from pilu.report.entries import describe_entry
+from pilu.store.ledger import Ledger, check_is_store
+from pilu.store.log import check_proof, proof_of_growth, proof_of_place
+from pilu.store.merkle import Head
 
 _FILES = "a receipt, a release, a certificate or a proof"
 
@@ -86,7 +86,7 @@ def verify(
 ) -> None:
     """Check a store, or a file that was written for others. With the table, check the data, too."""
     if what.is_dir():
-        from pilu.deletion.checking import check_store
+        from pilu.desk.checking import check_store
 
         refuse_if(
             {
@@ -141,7 +141,7 @@ def _record_of(path: Path, text: str) -> dict[str, Any]:
 
 
 def _verified_release(record: dict[str, Any], folder: Path | None) -> dict[str, bool]:
-    from pilu.deletion.release import check_release
+    from pilu.desk.release import check_release
 
     with nullcontext() if folder is None else opened(folder) as desk:
         return check_release(record, None if desk is None else desk.log())
@@ -150,9 +150,9 @@ def _verified_release(record: dict[str, Any], folder: Path | None) -> dict[str, 
 def _verified_receipt(
     text: str, folder: Path | None, table: Path | None, public_key: Path | None
 ) -> dict[str, bool]:
-    from pilu.deletion.checking import check_receipt
-    from pilu.deletion.receipt import Receipt
-    from pilu.deletion.signing import check_signature
+    from pilu.desk.checking import check_receipt
+    from pilu.desk.receipt import Receipt
+    from pilu.desk.signing import check_signature
 
     receipt = Receipt.from_json(text)
     if public_key is not None:
@@ -180,7 +180,7 @@ def keygen(
     as_json: Json = False,
 ) -> None:
     """Make a pair of Ed25519 keys, to sign receipts and to check signatures."""
-    from pilu.deletion.signing import make_keys
+    from pilu.desk.signing import make_keys
 
     make_keys(private, public)
     text = f"{private}: keep it secret, and sign with --sign {private}\n{public}: publish it"
@@ -215,7 +215,7 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Write predictions for new rows to a CSV file."""
-    from pilu.deletion.predicting import predict_table
+    from pilu.desk.predicting import predict_table
 
     with opened(store) as desk:
         check_output("out", out, store, inputs=(rows, desk.table()))
@@ -234,7 +234,7 @@ def table(
 ) -> None:
     """Find rows of forgotten people that are still in your table, and remove them."""
     from pilu.data.tables import is_pattern
-    from pilu.deletion.rewriting import rewrite_without_forgotten, still_in_table
+    from pilu.desk.rewriting import rewrite_without_forgotten, still_in_table
 
     with opened(store) as desk:
         snapshot, path = desk.store.read(), desk.table(table)

@@ -12,9 +12,9 @@ from typing import Any
 
 from pilu.certify.certificate import library_versions, sha256_of
 from pilu.data.tables import is_there
-from pilu.deletion.costs import Costs, quote_everyone
-from pilu.deletion.rewriting import still_in_table
-from pilu.deletion.store import Store, now
+from pilu.desk.costs import Costs, quote_everyone
+from pilu.desk.rewriting import still_in_table
+from pilu.store.store import Store, now
 
 _KINDS = {"logistic": "logistic regression", "huber": "Huber regression"}
 

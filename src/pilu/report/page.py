@@ -11,7 +11,7 @@ import numpy as np
 from pilu._digits import down, near, up
 from pilu._extras import need
 from pilu.certify.promises import limits_of, promises_of
-from pilu.deletion.costs import Costs
+from pilu.desk.costs import Costs
 from pilu.report.contents import Certified, Contents, parse_time, rows_forgotten
 from pilu.report.entries import count, describe_entry
 from pilu.report.pictures import draw_budget, draw_costs

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pilu._digits import down, near, up
 from pilu._extras import need
-from pilu.deletion.costs import Costs
+from pilu.desk.costs import Costs
 from pilu.report.contents import Contents
 from pilu.report.entries import count
 

@@ -22,8 +22,8 @@ from pilu.data import arrow_tables, table_rows
 from pilu.data.graphs import connected
 from pilu.data.table import Columns
 from pilu.data.table_rows import batch_bytes_within
-from pilu.deletion.checking import check_store
-from pilu.deletion.desk import Desk
+from pilu.desk.checking import check_store
+from pilu.desk.desk import Desk
 from pilu.exceptions import ClusterLost
 
 COLUMNS = Columns(("y",), "row_id", "person")
@@ -130,7 +130,7 @@ def test_sizes_as_people_write_them(text, expected):
 PROGRAM = """
 import sys
 from pathlib import Path
-from pilu.deletion.desk import Desk
+from pilu.desk.desk import Desk
 from pilu.data.table import Columns
 memory = int(sys.argv[2])
 Desk.create(sys.argv[3], sys.argv[1], Columns(("y",), "row_id"), n_steps=10, memory=memory)

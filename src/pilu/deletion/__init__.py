@@ -1,1 +1,0 @@
-"""The deletion desk: a store that forgets and a ledger that remembers."""

@@ -1,0 +1,120 @@
+"""What forgetting each subject would cost: rows are read in turn, a few at a time."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from joblib import parallel_config
+from numpy.typing import NDArray
+
+from pilu._checks import check_integer
+from pilu._processes import pack
+from pilu._progress import progress_bar
+from pilu.certify.coarse import coarse_accountant
+from pilu.certify.issue import set_terms
+from pilu.data.names import hash_of
+from pilu.data.rows import Request
+from pilu.data.table import rows_in_a_batch
+from pilu.desk.langevin_snapshot import LangevinSnapshot
+from pilu.exceptions import WrongInput
+
+_WORTH_PROCESSES = 256  # subjects: for fewer, starting processes costs more than it saves
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """What it would cost to forget people who are still in the model.
+
+    Attributes
+    ----------
+    noise : array
+        sigma_unlearn of each quoted person.
+    rows : array of int
+        The number of rows of each.
+    epsilon, delta, n_unlearn_steps : float, float, int
+        The target of the quotes.
+    n_subjects : int
+        The number of people in the model. If fewer were quoted, they are a random sample.
+    names : sequence of str
+        The name of each; empty where it must not be shown.
+    """
+
+    noise: NDArray[np.float64]
+    rows: NDArray[np.intp]
+    epsilon: float
+    delta: float
+    n_unlearn_steps: int
+    n_subjects: int
+    names: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        noise, rows = np.asarray(self.noise), np.asarray(self.rows)
+        if noise.ndim != 1 or noise.shape != rows.shape:
+            raise ValueError(
+                f"noise and rows must be as long, got shapes {noise.shape} and {rows.shape}."
+            )
+        if not np.isfinite(noise).all() or (noise < 0).any():
+            raise ValueError("noise must be finite and at least 0.")
+
+
+def quote_everyone(
+    snapshot: LangevinSnapshot,
+    table: str | Path | None = None,
+    *,
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    n_unlearn_steps: int = 80,
+    at_most: int | None = None,
+) -> Costs:
+    """Quote all subjects that are left, or a random sample of `at_most` of them."""
+    if at_most is not None:
+        check_integer("people", at_most, least=1)
+    subjects = _subjects(snapshot, table)
+    n_subjects = len(subjects)
+    if not subjects:
+        raise WrongInput("table must have subjects of the fit, got none of their names.")
+    if at_most is not None and at_most < n_subjects:
+        chosen = np.random.default_rng().choice(n_subjects, at_most, replace=False)
+        subjects = [subjects[k] for k in sorted(chosen.tolist())]
+    fitted = snapshot.attached(table).fitted_
+    source = fitted.source
+    law, accountant = fitted.law, coarse_accountant(fitted.law)
+    target = set_terms(fitted.chain, accountant, epsilon, delta, n_unlearn_steps).target
+    sizes = np.array([len(rows) for _, rows in subjects], dtype=np.intp)
+    if sizes.max() == source.live.sum():
+        raise WrongInput(
+            "there must be at least two subjects: all rows that are left are one subject's."
+        )
+
+    def blocks() -> Iterator[tuple[Request, NDArray[np.intp]]]:
+        for groups, _ in pack(sizes, rows_in_a_batch(source.n_columns)):
+            rows = np.concatenate([rows for _, rows in subjects[groups]])
+            yield Request.read(source, rows), sizes[groups]
+
+    n_jobs = -1 if len(subjects) >= _WORTH_PROCESSES else 1
+    with (
+        parallel_config(n_jobs=n_jobs),
+        progress_bar(len(subjects), what="quoting", unit="person") as bar,
+    ):
+        noise, _ = accountant.calibrate_groups(law, blocks(), target, bar.update)
+    names = [name for name, _ in subjects]
+    terms = (target.epsilon, target.delta, target.n_unlearn_steps)
+    return Costs(noise, sizes, *terms, n_subjects, names)
+
+
+def _subjects(
+    snapshot: LangevinSnapshot, table: str | Path | None
+) -> list[tuple[str, NDArray[np.intp]]]:
+    """Names as the table writes them, with the positions of their rows."""
+    positions, names = snapshot.names.by_hash("subject"), {}
+    for _, ids, subjects in snapshot.table(table).names():
+        for name in subjects or ids or ():
+            hashed = hash_of(name, snapshot.key)
+            if hashed in positions:
+                names[hashed] = str(name)
+    return [
+        (names[hashed], np.array(rows, dtype=np.intp))
+        for hashed, rows in positions.items()
+        if hashed in names
+    ]

@@ -1,0 +1,233 @@
+"""The desk: fit a table into a store, forget people, and log everything.
+
+`Desk.fit` and `Desk.open` give the desk of the store's method, `RefitDesk` or `LangevinDesk`. What
+both share is here: the queue of requests, and receipts, which are signed and handed over after the
+change that they certify is in the log.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pilu._checks import check_choice
+from pilu.certify.certificate import Certificate
+from pilu.data.names import hash_of
+from pilu.desk.people import Waiting, leaf_of, waiting_people
+from pilu.desk.receipt import Receipt, receipts_of
+from pilu.desk.signing import load_key, sign_statement
+from pilu.exceptions import DoneWithTrouble, WrongInput
+from pilu.store.log import Log
+from pilu.store.merkle import Head
+from pilu.store.store import Change, Store
+
+Deliver = Callable[[Sequence[Receipt]], object]
+
+# Modules and classes of the desks, imported when a store of their method is opened.
+_DESKS = {
+    "refit": ("pilu.desk.refit_desk", "RefitDesk"),
+    "langevin": ("pilu.desk.langevin_desk", "LangevinDesk"),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a change of a store gives.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        The guarantee for the parameters that the store has now.
+    receipts : tuple of Receipt
+        One for each person who was forgotten; one in all if nobody was.
+    place : int
+        The entry in the log.
+    head : Head
+        The log's size and hash after the change.
+    notes : tuple of str
+        What else the caller should know, in sentences.
+    """
+
+    certificate: Certificate
+    receipts: tuple[Receipt, ...]
+    place: int
+    head: Head
+    notes: tuple[str, ...] = ()
+
+
+class Desk:
+    """An open store, and what can be done with it."""
+
+    method: ClassVar[str]
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    @staticmethod
+    def fit(
+        folder: str | Path, table: str | Path, *, method: str = "refit", **options: Any
+    ) -> "Desk":
+        """Fit a table into a new store; options as in `create` of the desk of the method."""
+        check_choice("method", method, tuple(_DESKS))
+        desk: Desk = _desk_of(method).create(folder, table, **options)
+        return desk
+
+    @staticmethod
+    def open(folder: str | Path, *, patience: float = 30.0) -> "Desk":
+        """Open a store, and remove what a killed process left behind."""
+        store = Store.open(Path(folder), patience=patience)
+        try:
+            method = str(store.read_state().get("method", "langevin"))
+            check_choice("method of the store", method, tuple(_DESKS))
+            desk: Desk = _desk_of(method)(store)
+        except BaseException:
+            store.close()
+            raise
+        return desk
+
+    def close(self) -> None:
+        """Close the ledger."""
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Reading
+
+    @property
+    def folder(self) -> Path:
+        """Where the store is."""
+        return self.store.folder
+
+    def log(self) -> Log:
+        """The log as it is now."""
+        return self.store.read_log()
+
+    def pending(self) -> list[Waiting]:
+        """People who asked to be forgotten, the earliest due date first."""
+        with self.store.ledger.reading() as ledger:
+            return waiting_people(ledger)
+
+    # Requests
+
+    def request(self, subjects: Any, due: date | None = None) -> None:
+        """Queue people, to be forgotten by the next `run`."""
+        people = one_or_many(subjects)
+        with self.store.changing() as change:
+            self._check_known(change, people)  # all problems at once
+            when = None if due is None else due.isoformat()
+            leaves = [leaf_of(name) for name in sorted(self._hashed(people))]
+            change.note({"kind": "request", "due": when}, people=leaves)
+
+    def unlearn(self, subjects: Any, **options: Any) -> Outcome:
+        """Forget all rows of people, as one group."""
+        people = one_or_many(subjects)
+
+        def choose(change: Change) -> list[bytes]:
+            self._check_known(change, people)
+            return self._hashed(people)
+
+        return self._forget(choose, **options)
+
+    def run(self, **options: Any) -> Outcome | None:
+        """Forget all people who are waiting, as one group; None if there are none."""
+
+        def choose(change: Change) -> list[bytes]:
+            return [bytes.fromhex(one.name) for one in waiting_people(change.ledger)]
+
+        if not self.pending():
+            return None
+        return self._forget(choose, **options)
+
+    def _forget(self, choose: Callable[[Change], list[bytes]], **options: Any) -> Outcome:
+        raise NotImplementedError
+
+    def _check_known(self, change: Change, people: Sequence[Any]) -> None:
+        """Refuse people who are not in the model, all of them in one error."""
+        raise NotImplementedError
+
+    def _hashed(self, people: Iterable[Any]) -> list[bytes]:
+        return [hash_of(name, self.store.key) for name in people]
+
+    # Checks of a method's own, for `desk.checking`
+
+    def check_contents(self, people: Any, table: str | Path | None) -> dict[str, bool]:
+        """Check that state, arrays and log agree; with a table, also with its rows."""
+        raise NotImplementedError
+
+    def check_receipt_against_data(self, receipt: Receipt, people: Any, table: str | Path) -> bool:
+        """Check a receipt against the rows; False where nothing can be compared."""
+        raise NotImplementedError
+
+    # Receipts
+
+    def undelivered(self) -> list[int]:
+        """Entries whose receipts were not handed over yet: a process was killed, or failed."""
+        with self.store.ledger.reading() as ledger:
+            return list(ledger.outbox())
+
+    def deliver_again(self, place: int, deliver: Deliver, sign: Path | None = None) -> Outcome:
+        """Hand over the receipts of an entry whose delivery failed."""
+        return self._handed_over(place, deliver, sign)
+
+    def _handed_over(
+        self,
+        place: int,
+        deliver: Deliver | None,
+        sign: Path | None,
+        notes: Sequence[str] = (),
+    ) -> Outcome:
+        """Make the receipts of an entry of the log, sign them, and hand them over.
+
+        This comes after the commit, so that a signature is only obtained for what is in the log.
+        What the receipts need stays in the outbox until `deliver` has returned.
+        """
+        with self.store.ledger.reading() as ledger:
+            log, (people,), kept = ledger.log, ledger.people([place]), ledger.outbox()
+        if place not in kept:
+            raise WrongInput(f"the receipts of entry {place} were delivered already.")
+        certificate = Certificate.from_json(kept[place]["certificate"])
+        entry, exposures = log.entries[place], kept[place]["exposures"]
+        receipts = tuple(receipts_of(log, entry, people, certificate, exposures))
+        if sign is not None:  # the same for all: it is about the entry
+            envelope = sign_statement(receipts[0], sign)
+            receipts = tuple(receipt.signed(envelope) for receipt in receipts)
+        try:
+            if deliver is not None:
+                deliver(receipts)
+            with self.store.ledger.writing() as ledger:
+                ledger.delivered(place)
+        except Exception as error:
+            raise DoneWithTrouble(
+                f"the change is done, but its receipts could not be handed over: {error} "
+                f"`pilu receipts {self.folder}` writes them."
+            ) from error
+        return Outcome(certificate, receipts, place, log.head, tuple(notes))
+
+
+def check_signing_key(sign: Path | None) -> None:
+    """Refuse a file that is no private key, before the work starts."""
+    if sign is not None:
+        load_key(sign, "private")
+
+
+def one_or_many(subjects: Any) -> list[Any]:
+    """One name, or several, as a list."""
+    several = isinstance(subjects, Iterable) and not isinstance(subjects, str | bytes)
+    people = list(subjects) if several else [subjects]
+    if not people:
+        raise WrongInput("subjects must have at least one name, got none.")
+    if len({str(name) for name in people}) != len(people):
+        twice = next(name for name in people if [str(p) for p in people].count(str(name)) > 1)
+        raise WrongInput(f"subjects must be distinct, got {twice!r} twice. Remove the duplicates.")
+    return people
+
+
+def _desk_of(method: str) -> Any:
+    module, name = _DESKS[method]
+    return getattr(import_module(module), name)

@@ -1,0 +1,187 @@
+"""What a person or an auditor receives: a certificate, its evidence, and its place in the log.
+
+A receipt holds the entry exactly as the log has it, so its hash can be computed again, and the
+proof that leads from that hash to the head of the log. Of the people of the entry it holds one, with
+the proof that leads to the head of their tree, and nothing of the others. The evidence and the
+exposure are kept nowhere else.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pilu.certify.certificate import Certificate, strict_json
+from pilu.certify.verify import verify
+from pilu.desk.exposed import check_exposure, check_exposure_of_all
+from pilu.desk.issued import check_is_of
+from pilu.exceptions import CertificateMismatch, LedgerMismatch
+from pilu.store import merkle
+from pilu.store.log import Entry, Log, canonical
+from pilu.store.merkle import Head, check_inclusion
+
+SCHEMA = "pilu.receipt/3"
+_EARLIER = ("pilu.receipt/2", "pilu.receipt/1")  # still read: of everybody in an entry together
+
+_FIELDS = {"schema", "entry", "place", "head", "inclusion", "signature"}
+
+
+@dataclass(frozen=True)
+class Person:
+    """A leaf in the tree of an entry's people, with the proof of its place."""
+
+    record: Mapping[str, Any]
+    place: int
+    proof: tuple[bytes, ...]
+
+    @property
+    def name(self) -> str:
+        """The keyed hash of the person's name."""
+        return str(self.record["subject"])
+
+    def check(self, entry: Mapping[str, Any]) -> None:
+        """Refuse a person who is not among those of the entry."""
+        check_inclusion(
+            canonical(self.record), self.place, self.proof, Head.parse(str(entry.get("people")))
+        )
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """An entry of the log with its certificate and the proof of its place, for one person."""
+
+    entry: Mapping[str, Any]
+    certificate: Certificate  # with its evidence
+    place: int
+    head: Head
+    proof: tuple[bytes, ...]
+    person: Person | None = None  # None where an entry is about nobody in particular
+    exposure: Mapping[str, Any] | None = None  # what earlier releases told (desk.exposed)
+    signature: Mapping[str, Any] | None = None  # a DSSE envelope of `statement`
+
+    @property
+    def evidence(self) -> Mapping[str, Any] | None:
+        """A few numbers from which epsilon is recomputed."""
+        return self.certificate.evidence
+
+    @property
+    def statement(self) -> dict[str, Any]:
+        """What is signed. It fixes certificate, evidence and person, by their hashes."""
+        return {"entry": dict(self.entry), "place": self.place, "head": str(self.head)}
+
+    def signed(self, envelope: Mapping[str, Any] | None) -> "Receipt":
+        """The same with a signature."""
+        return replace(self, signature=envelope)
+
+    def is_in(self, log: Log) -> bool:
+        """Whether a log has the entry: whether the change that it certifies was made."""
+        return log.has(self.place, self.entry)
+
+    def verify(self) -> dict[str, bool]:
+        """Recompute the certificate and follow the proofs to the head; a mismatch raises."""
+        if self.evidence is None:
+            raise CertificateMismatch("the receipt must have its evidence to be recomputed.")
+        checks = verify(self.certificate)
+        check_is_of(self.certificate, Entry(self.place, canonical(self.entry)))
+        check_inclusion(canonical(self.entry), self.place, self.proof, self.head)
+        stated = self.exposure is not None
+        if self.person is not None:
+            self.person.check(self.entry)
+            stated = stated or "exposure_sha256" in self.person.record
+            if stated:
+                check_exposure(self.exposure, self.person.record)
+        elif stated or "exposure_sha256" in self.entry:
+            stated = True
+            check_exposure_of_all(self.exposure, self.entry)
+        return {
+            **checks,
+            "in_the_log_of_its_head": True,
+            "person_is_among_those_of_the_entry": self.person is not None,
+            "exposure_is_that_of_the_log": stated,
+        }
+
+    def to_json(self) -> str:
+        """The receipt as a file."""
+        record = {
+            "schema": SCHEMA,
+            **self.statement,
+            "inclusion": [step.hex() for step in self.proof],
+            "certificate": json.loads(self.certificate.to_json()),
+            "person": None,
+            "exposure": None if self.exposure is None else dict(self.exposure),
+            "signature": self.signature,
+        }
+        if self.person is not None:
+            record["person"] = {
+                "record": dict(self.person.record),
+                "place": self.person.place,
+                "inclusion": [step.hex() for step in self.person.proof],
+            }
+        return json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "Receipt":
+        """Read what `to_json` wrote; anything else raises `CertificateMismatch`."""
+        try:
+            record = strict_json(text)
+            schema = record["schema"]
+            later = {"certificate", "person", "exposure"}
+            if schema in _EARLIER:
+                later = {"evidence", "exposure"} & {*record, "evidence"}
+            if schema not in (SCHEMA, *_EARLIER) or set(record) != _FIELDS | later:
+                raise CertificateMismatch(f"the receipt must have the fields of {SCHEMA}.")
+            entry, place = record["entry"], record["place"]
+            if not isinstance(entry, dict) or type(place) is not int:
+                raise TypeError
+            return cls(
+                entry,
+                _certificate_in(record),
+                place,
+                Head.parse(record["head"]),
+                tuple(bytes.fromhex(step) for step in record["inclusion"]),
+                _person_in(record.get("person")),
+                record.get("exposure"),
+                record["signature"],
+            )
+        except LedgerMismatch as error:
+            raise CertificateMismatch(str(error)) from None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise CertificateMismatch(
+                "the receipt cannot be read: it was altered or cut."
+            ) from None
+
+
+def _certificate_in(record: Mapping[str, Any]) -> Certificate:
+    if record["schema"] == SCHEMA:
+        return Certificate.from_json(json.dumps(record["certificate"]))
+    certificate = Certificate.from_json(json.dumps(record["entry"]["certificate"]))
+    evidence = record["evidence"]
+    return certificate if evidence is None else certificate.with_evidence(evidence)
+
+
+def _person_in(record: Any) -> Person | None:
+    if record is None:
+        return None
+    if not isinstance(record["record"], dict) or type(record["place"]) is not int:
+        raise TypeError
+    proof = tuple(bytes.fromhex(step) for step in record["inclusion"])
+    return Person(record["record"], record["place"], proof)
+
+
+def receipts_of(
+    log: Log,
+    entry: Entry,
+    people: Sequence[Mapping[str, Any]],
+    certificate: Certificate,
+    exposures: Mapping[str, Any],
+) -> Iterator[Receipt]:
+    """A receipt for each of the people of an entry, or one if it is about nobody in particular."""
+    check_is_of(certificate, entry)
+    proof = tuple(merkle.inclusion(log.leaves, entry.place))
+    shared = Receipt(entry.record, certificate, entry.place, log.head, proof)
+    if not people:
+        yield shared
+    proofs = merkle.inclusions([merkle.leaf(canonical(record)) for record in people])
+    for place, (record, path) in enumerate(zip(people, proofs, strict=True)):
+        person = Person(record, place, tuple(path))
+        yield replace(shared, person=person, exposure=exposures.get(person.name))

@@ -1,0 +1,74 @@
+"""Rows of forgotten people that are still in the user's table, and a table without them."""
+
+import os
+import shutil
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilu.data.names import hash_of
+from pilu.data.table import Columns
+from pilu.data.tables import files_of, is_pattern, open_table, root_of, write_without
+from pilu.exceptions import WrongInput
+from pilu.store.disk import replaced_by, sync_folder
+
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """Who was forgotten, and which columns of a table name people."""
+
+    names: frozenset[bytes] = field(repr=False)  # keyed hashes
+    key: bytes = field(repr=False)
+    columns: Columns
+
+    def still_in(self, table: str | Path) -> Places:
+        """Places of the rows in the table whose subject was forgotten."""
+        still: list[int] = []
+        for places, ids, subjects in open_table(table, self.columns).names():
+            named = zip(places.tolist(), subjects or ids or (), strict=True)
+            still += [place for place, name in named if hash_of(name, self.key) in self.names]
+        return np.array(still, dtype=np.intp)
+
+
+def rewrite_without(forgotten: Forgotten, table: Path, out: Path) -> int:
+    """Write the table without forgotten people, and return the number of rows left.
+
+    A file gets its name once it is complete and was read again: those rows are gone, and no others.
+    It may replace the old one. Several files go into a folder under their old names, once all of
+    them are complete.
+    """
+    names = {table: out}
+    if is_pattern(table):
+        names = {file: out / file.relative_to(root_of(table)) for file in files_of(table)}
+        for name in names.values():
+            name.parent.mkdir(parents=True, exist_ok=True)
+    elif out.suffix.lower() != table.suffix.lower():
+        raise WrongInput(f"out must end in {table.suffix} as the table does, got {out.name}.")
+    n_left = 0
+    with ExitStack() as stack:
+        for file, name in names.items():
+            part = stack.enter_context(replaced_by(name.resolve()))
+            n_left += _rewrite(forgotten, file, part)
+    for folder in {name.resolve().parent for name in names.values()}:
+        sync_folder(folder)
+    return n_left
+
+
+def _rewrite(forgotten: Forgotten, table: Path, part: Path) -> int:
+    drop = forgotten.still_in(table)
+    write_without(table, drop, part)
+    shutil.copymode(table, part)
+    n_left, n_before = (open_table(path, forgotten.columns).n_rows for path in (part, table))
+    if n_left != n_before - len(drop) or len(forgotten.still_in(part)):
+        raise WrongInput(
+            f"{table} could not be written without the rows: read again, it had {n_left} rows, or "
+            "some of them still. Nothing was changed."
+        )
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    return n_left

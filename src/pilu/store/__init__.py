@@ -1,0 +1,1 @@
+"""The store: a folder that changes as a whole, with a log that only grows."""

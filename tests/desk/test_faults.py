@@ -1,0 +1,413 @@
+"""Full disks, read-only folders, failing writes, interrupts: nothing is lost, nothing is half."""
+
+import errno
+import gc
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from typer.testing import CliRunner
+
+from pilu.cli.app import app
+from pilu.data.table import Columns
+from pilu.store import arrays, store
+from pilu.desk.checking import check_store
+from pilu.desk.desk import Desk
+from pilu.desk.receipt import Receipt
+from pilu.exceptions import DoneWithTrouble
+
+N = 40
+PERSON = "number3"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A table of people and a store of it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 3))
+    table = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": X.sum(axis=1) + rng.normal(size=N)}
+    table["person"] = [f"number{i}" for i in range(N)]
+    pyarrow.parquet.write_table(pa.table(table), tmp_path / "people.parquet")
+    columns = Columns(("y",), None, "person")
+    Desk.create(
+        tmp_path / "store", tmp_path / "people.parquet", columns, n_steps=50, noise=0.05
+    ).close()
+    return tmp_path
+
+
+@pytest.fixture
+def reports(folder):
+    """Reports of tests/desk/faulting.py."""
+
+    def run(what, number=0):
+        script = Path(__file__).parent / "faulting.py"
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+        paths = os.pathsep.join([str(script.parents[1]), os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run(
+            [sys.executable, str(script), what, str(folder), str(number)],
+            env=os.environ | threads | {"PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return run
+
+
+def contents(path):
+    return {
+        str(p.relative_to(path)): p.read_bytes() if p.is_file() else None for p in path.rglob("*")
+    }
+
+
+def what_is_gone(path):
+    """Forgotten rows of a store that must be whole, true to its table, and of one generation."""
+    with Desk.open(path) as desk:
+        check_store(desk.store, table=path.parent / "people.parquet")
+        snapshot = desk.store.read()
+    found = sorted(p.name for p in path.iterdir())
+    assert found == [f"arrays-{snapshot.state['generation']}", "key", "ledger.sqlite"]
+    return np.flatnonzero(~snapshot.model.fitted_.source.live).tolist()
+
+
+def is_one_clear_line(output):
+    return output.startswith("pilu: ") and len(output.strip().splitlines()) == 1
+
+
+def unlearning(folder):
+    """The command, on the copy."""
+    given = ["--subject", PERSON, "--steps", "1", "--receipt", str(folder / "receipt.json")]
+    return ["unlearn", str(folder / "copy"), *given]
+
+
+def fresh(folder):
+    """A copy of the store as it was made, and no receipt."""
+    shutil.rmtree(folder / "copy", ignore_errors=True)
+    for receipt in folder.glob("*receipt*"):
+        receipt.unlink()
+    shutil.copytree(folder / "store", folder / "copy")
+
+
+# The disk
+
+
+def test_a_full_disk(reports):
+    """Files may not grow past a limit; the command says what it could not write."""
+    found = reports("full", 4)
+    refused = [report for report in found if report.get("code") != 0]
+    assert len(refused) >= 5
+    assert len(found) > len(refused)  # the largest limit is none
+    for report in refused:
+        assert report.get("code") == 2, report
+        assert is_one_clear_line(report["output"]), report
+        assert any(name in report["output"] for name in ("arrays-1", "ledger.sqlite")), report
+        assert (report["same"], report["receipt"]) == (True, False), report
+        assert (report["found"]["entries"], report["found"]["gone"]) == (1, []), report
+    for report in found:
+        if report.get("code") == 0:
+            assert (report["receipt"], report["found"]["gone"]) == (True, [3]), report
+        else:
+            assert report["again"]["code"] == 0, report
+        assert report["then"]["gone"] == [3], report
+        assert report["then"]["names"] == ["arrays-1", "key", "ledger.sqlite"], report
+
+
+@pytest.mark.parametrize("from_then_on", [False, True])
+def test_an_error_of_the_disk_in_any_fsync(folder, monkeypatch, from_then_on):
+    """Before the turn all is as before, after it as after; which, the code says."""
+    sync, codes = os.fsync, []
+    for place in range(1, 100):
+        fresh(folder)
+        before, count = contents(folder / "copy"), 0
+
+        def failing(handle, place=place):
+            nonlocal count
+            count += 1
+            if count == place or (from_then_on and count > place):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            sync(handle)
+
+        monkeypatch.setattr(os, "fsync", failing)
+        result = CliRunner().invoke(app, unlearning(folder))
+        monkeypatch.setattr(os, "fsync", sync)
+        codes.append(result.exit_code)
+        if result.exit_code == 0:
+            break
+        assert is_one_clear_line(result.output), result.output
+        if result.exit_code == 2:
+            assert contents(folder / "copy") == before
+            assert not (folder / "receipt.json").exists()
+        else:
+            assert what_is_gone(folder / "copy") == [3]
+            assert (folder / "receipt.json").exists()
+    assert codes == sorted(codes, key=[2, 4, 0].index)  # wrong, done but not cleared, done
+    assert {2, 4, 0} == set(codes)
+    assert len(codes) > 10
+
+
+def test_a_receipt_that_cannot_be_written(folder, monkeypatch):
+    """It is named, nothing of it is left, and the same command works once there is room."""
+
+    def failing(handle):
+        if "receipt.json" in os.readlink(f"/proc/self/fd/{handle}"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    fresh(folder)
+    monkeypatch.setattr(os, "fsync", failing)
+    result = CliRunner().invoke(app, unlearning(folder))
+    monkeypatch.undo()
+    assert (result.exit_code, is_one_clear_line(result.output)) == (2, True)
+    assert "No space left" in result.output
+    assert what_is_gone(folder / "copy") == []
+    assert not list(folder.glob("*receipt*"))
+    assert "receipt.json" in result.output
+    assert CliRunner().invoke(app, unlearning(folder)).exit_code == 0
+
+
+def test_who_may_only_read(reports):
+    """Reading commands work, also beside what a killed process left; writing ones say why not."""
+    found = reports("read_only")
+    assert len(found) == 36
+    for report in found:
+        assert report["same"], report
+        assert "raised" not in report, report
+        if report["way"] == "key" and report["command"] != "ledger":
+            assert report["code"] == 2, report
+            assert "key cannot be read: Permission denied" in report["output"]
+        elif report["reads"]:
+            assert report["code"] == 0, report
+        elif report["way"] != "key":
+            assert report["code"] == 2, report
+            words = ("cannot be written", "Permission denied")
+            assert any(word in report["output"] for word in words), report
+            assert "/copy/" in report["output"], report
+        if report["code"]:
+            assert is_one_clear_line(report["output"]), report
+            assert report["made"] == [], report
+
+
+@pytest.mark.parametrize("how", ["gone", "empty", "cut"])
+def test_a_file_that_is_gone_or_cut_and_comes_back(folder, how):
+    """Every command that needs it names it, nothing is written, and nothing was lost."""
+    fresh(folder)
+    store = folder / "copy"
+    for name, content in contents(store).items():
+        if content is None:
+            continue
+        (store / name).unlink()
+        if how != "gone":
+            (store / name).write_bytes(b"" if how == "empty" else content[: len(content) // 2])
+        before = contents(store)
+        for line in (unlearning(folder), ["verify", str(store)]):
+            result = CliRunner().invoke(app, line)
+            assert result.exit_code == 2, (name, result.output)
+            assert is_one_clear_line(result.output), result.output
+            assert Path(name).name in result.output
+            assert contents(store) == before, (name, line)
+            assert not list(folder.glob("*receipt*"))
+        (store / name).write_bytes(content)
+    assert what_is_gone(store) == []
+
+
+# Interrupts
+
+
+def raising(where, after):
+    """A function that is interrupted before or after it has done its work."""
+
+    def interrupted(*given, **options):
+        found = where(*given, **options) if after else None
+        raise KeyboardInterrupt
+        return found
+
+    return interrupted
+
+
+class Connection:
+    """A database whose COMMIT is interrupted, before it is done or after."""
+
+    def __init__(self, database, after):
+        self._database, self._after, self._rung = database, after, False
+
+    def __getattr__(self, name):
+        return getattr(self._database, name)
+
+    def execute(self, statement, *given):
+        rings = statement == "COMMIT" and self._database.total_changes and not self._rung
+        self._rung |= bool(rings)
+        if rings and not self._after:
+            raise KeyboardInterrupt
+        found = self._database.execute(statement, *given)
+        if rings:
+            raise KeyboardInterrupt
+        return found
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("where", ["write_arrays", "deliver", "COMMIT", "drop_others"])
+def test_an_interrupt_leaves_it_as_before_or_as_after(folder, monkeypatch, where, after):
+    fresh(folder)
+    before, deliver = contents(folder / "copy"), None
+    with Desk.open(folder / "copy") as desk:
+        if where == "write_arrays":
+            monkeypatch.setattr(store, where, raising(arrays.write_arrays, after))
+        elif where == "deliver":
+            deliver = raising(lambda receipt: None, after)
+        elif where == "COMMIT":
+            ledger = desk.store.ledger
+            monkeypatch.setattr(ledger, "_database", Connection(ledger._database, after))
+        else:
+            calls = []
+
+            def dropping(*given):
+                calls.append(given)
+                if len(calls) != 2:  # the first clears up before, the second at the end
+                    return arrays.drop_others(*given)
+                return raising(arrays.drop_others, after)(*given)
+
+            monkeypatch.setattr(store, where, dropping)
+        with pytest.raises((DoneWithTrouble, KeyboardInterrupt)) as raised:
+            desk.unlearn(PERSON, n_unlearn_steps=1, deliver=deliver)
+        monkeypatch.undo()
+    is_done = where == "drop_others" or (where == "COMMIT" and after)
+    assert raised.type is (DoneWithTrouble if is_done else KeyboardInterrupt)
+    if not is_done:
+        assert {k: v for k, v in contents(folder / "copy").items() if "arrays-1" not in k} == before
+    assert what_is_gone(folder / "copy") == ([3] if is_done else [])
+
+
+def test_an_impatient_user_still_has_the_receipt(folder, monkeypatch):
+    """Interrupted at the very end, and once more while that is cleared up."""
+    fresh(folder)
+    calls = []
+
+    def dropping(*given):
+        calls.append(given)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return arrays.drop_others(*given)
+
+    monkeypatch.setattr(store, "drop_others", dropping)
+    result = CliRunner().invoke(app, unlearning(folder))
+    monkeypatch.undo()
+    assert result.exit_code in (4, 130)
+    assert what_is_gone(folder / "copy") == [3]
+    assert (folder / "receipt.json").exists()
+
+
+class Lines:
+    """A tracer: counts the lines of the desk that are run, and interrupts at the n-th."""
+
+    def __init__(self, place):
+        self.place, self.run = place, []
+
+    def __call__(self, frame, event, argument):
+        name = frame.f_code.co_filename
+        inside = "/pilu/deletion/" in name or "/pilu/cli/" in name
+        return self._line if inside else None
+
+    def _line(self, frame, event, argument):
+        if event == "line":
+            self.run.append((Path(frame.f_code.co_filename).name, frame.f_lineno))
+            if len(self.run) == self.place:
+                raise KeyboardInterrupt
+        return self._line
+
+
+def interrupted(folder, place):
+    """The lines that were run, whether it is done, and whether there is a receipt.
+
+    It may still have the name that it had before it was done.
+    """
+    fresh(folder)
+    lines, before = Lines(place), sys.gettrace()
+    sys.settrace(lines)
+    try:
+        result = CliRunner().invoke(app, unlearning(folder))
+    finally:
+        sys.settrace(before)
+    assert result.exit_code in (0, 4, 130), (lines.run[-1], result.output, result.exception)
+    receipts = list(folder.glob("*receipt*"))
+    for receipt in receipts:
+        Receipt.from_json(receipt.read_text()).verify()
+    return lines.run, what_is_gone(folder / "copy") == [3], bool(receipts)
+
+
+def places(run, n_places):
+    """Some of all lines, and all near the two ends: the receipt written, the old files dropped."""
+    dropped = max(k for k, (name, _) in enumerate(run) if name == "arrays.py")
+    written = max(k for k, (name, _) in enumerate(run[:dropped]) if name == "files.py")
+    near = {*range(written - 6, written + 12), *range(dropped - 5, dropped + 18)}
+    return sorted({*near, *(1 + k * (len(run) - 1) // n_places for k in range(n_places))})
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files left open
+@pytest.mark.parametrize("n_places", [15, pytest.param(5000, marks=pytest.mark.slow)])
+def test_interrupted_at_any_line_the_receipt_is_there_if_it_is_done(folder, n_places):
+    gc.disable()  # else a file that was left open is noticed at any time
+    interrupted(folder, -1)  # what is imported runs its lines but once
+    run, done, _ = interrupted(folder, -1)
+    assert done
+    outcomes, wrong = set(), []
+    for place in places(run, n_places):
+        lines, done, receipt = interrupted(folder, place)
+        outcomes.add(done)
+        if done != receipt:
+            wrong.append((lines[place - 1], done, receipt))
+    gc.enable()
+    gc.collect()
+    assert not wrong
+    assert outcomes == {True, False}
+
+
+# Others, and the end
+
+
+def test_several_at_the_same_time(reports, folder):
+    """All in turn, or some told to wait; nobody's deletion is lost."""
+    *people, found = reports("together", 4)
+    done = [report["person"] for report in people if report.get("code") == 0]
+    assert done
+    for report in people:
+        assert report["receipt"] == (report["person"] in done), report
+        if report["person"] not in done:
+            assert "in use by another process" in report["output"], report
+    assert found["gone"] == done
+    assert found["entries"] == 1 + len(done)
+    assert found["whole"]
+    assert found["names"] == [f"arrays-{len(done)}", "key", "ledger.sqlite"]
+
+
+@pytest.mark.parametrize("n_places", [40, pytest.param(400, marks=pytest.mark.slow)])
+def test_killed_while_it_is_made(reports, n_places):
+    """No store, or a whole one; what is left beside it gives way to the next."""
+    total, *killed = reports("killed_while_made", n_places)
+    assert total["total"] > 200
+    assert len(killed) == min(n_places, total["total"])
+    assert sum(report.get("killed") == 9 for report in killed) >= 0.9 * len(killed)
+    whole = []
+    for report in killed:
+        found = report["found"]
+        whole.append("raised" not in found)
+        if whole[-1]:
+            assert (found["whole"], found["entries"], found["gone"]) == (True, 1, []), report
+            assert found["names"] == ["arrays-0", "key", "ledger.sqlite"], report
+        else:
+            assert "must be a store, got" in found["words"], report
+        assert report["parts"] in ([], [".new.part"]), report
+        if "again" in report:
+            refused = "must be a new or empty folder" in report["again"].get("words", "")
+            assert refused == whole[-1], report
+            assert report["then"]["whole"], report
+            assert report["parts_then"] == ["new"], report
+    assert {True, False} == set(whole)
+    assert sum("again" in report for report in killed) > n_places / 2
