@@ -17,6 +17,7 @@ from pilu.certify.certificate import Certificate
 from pilu.data.names import hash_of
 from pilu.desk.people import Waiting, leaf_of, waiting_people
 from pilu.desk.receipt import Receipt, receipts_of
+from pilu.desk.rewriting import Forgotten
 from pilu.desk.signing import load_key, sign_statement
 from pilu.exceptions import DoneWithTrouble, WrongInput
 from pilu.store.log import Log
@@ -112,6 +113,10 @@ class Desk:
         """People who asked to be forgotten, the earliest due date first."""
         with self.store.ledger.reading() as ledger:
             return waiting_people(ledger)
+
+    def forgotten(self) -> Forgotten:
+        """Who was forgotten, to find their rows in a table."""
+        raise NotImplementedError
 
     # Requests
 

@@ -1,4 +1,4 @@
-"""Checks of a store of the method "langevin": certificates that follow from each other, and data."""
+"""Checks of a store of the method "langevin": its certificates, and the data."""
 
 import math
 from collections.abc import Mapping, Sequence

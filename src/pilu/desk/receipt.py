@@ -1,8 +1,8 @@
 """What a person or an auditor receives: a certificate, its evidence, and its place in the log.
 
 A receipt holds the entry exactly as the log has it, so its hash can be computed again, and the
-proof that leads from that hash to the head of the log. Of the people of the entry it holds one, with
-the proof that leads to the head of their tree, and nothing of the others. The evidence and the
+proof that leads from that hash to the head of the log. Of the people of the entry it holds one,
+with the proof that leads to the head of their tree, and nothing of the others. The evidence and the
 exposure are kept nowhere else.
 """
 
