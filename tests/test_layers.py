@@ -7,6 +7,7 @@ import pilu
 
 ROOMS = [
     "data",
+    "tabular",
     "accounting",
     "chains",
     "ridge",

@@ -2,7 +2,8 @@
 
 PiluError
 |-- WrongInput            an argument, an option or a file is not what it must be (a ValueError)
-|   `-- WrongArgument     an argument is out of its range; the error knows the argument's name
+|   |-- WrongArgument     an argument is out of its range; the error knows the argument's name
+|   `-- WrongTable        a table cannot be used as it is; the error lists all of its problems
 |-- BeyondPrecision       double precision cannot certify this (an ArithmeticError)
 |-- AlreadyForgotten      the row was forgotten before; nothing was changed
 |-- RowsNotAttached       the model was loaded without its rows; pass them to `attach`
@@ -23,6 +24,8 @@ UserWarning
 A fit that has not converged warns with scikit-learn's `ConvergenceWarning`.
 """
 
+from collections.abc import Sequence
+
 __all__ = [
     "AlreadyForgotten",
     "BeyondPrecision",
@@ -41,6 +44,7 @@ __all__ = [
     "TotalBudgetWarning",
     "WrongArgument",
     "WrongInput",
+    "WrongTable",
 ]
 
 
@@ -66,6 +70,20 @@ class WrongArgument(WrongInput):
         """The message with another name for the argument, such as a command-line option."""
         text = f"{name} must be {self.allowed}, got {name}={self.value!r}."
         return f"{text} {self.remedy}" if self.remedy else text
+
+
+class WrongTable(WrongInput):
+    """A table cannot be used as it is: all of its problems at once, each with what to change."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__(problems)
+        self.problems = list(problems)
+
+    def __str__(self) -> str:
+        count = "a problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        rows = " (rows are counted from 1, without the header)"
+        said = rows if any(" row " in problem for problem in self.problems) else ""
+        return "\n".join([f"the table has {count}{said}:", *(f"- {p}" for p in self.problems)])
 
 
 class BeyondPrecision(PiluError, ArithmeticError):
