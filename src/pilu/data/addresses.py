@@ -15,6 +15,7 @@ _SECRETS = {
     "scram_server_key",
 }
 _OWN = {"table", "order"}
+_SAFE = "/.,:-"  # letters that stay as they are in a value, to be read by people
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:]*)(:\d*)?")
 _TABLE = re.compile(r'("(?:[^"]|"")+"|[^."]+)(?:\.("(?:[^"]|"")+"|[^."]+))?')
 
@@ -56,7 +57,7 @@ class Address(NamedTuple):
         """A message of the driver in which no password stands."""
         values = [value for key, value in self.parameters if key.lower() in _SECRETS]
         for secret in filter(None, [self.password, *values]):
-            for form in (secret, quote(secret, safe=""), quote(secret)):
+            for form in (secret, quote(secret, safe=""), quote(secret, safe=_SAFE)):
                 text = text.replace(form, "***")
         return text
 
@@ -111,7 +112,7 @@ def _wrong(allowed: str, got: str, example: str) -> WrongInput:
 
 
 def _query(pairs: Sequence[tuple[str, str]]) -> str:
-    return "&".join(f"{quote(key)}={quote(value, safe='/.,:-')}" for key, value in pairs)
+    return "&".join(f"{quote(key)}={quote(value, safe=_SAFE)}" for key, value in pairs)
 
 
 def _bare(part: str) -> str:

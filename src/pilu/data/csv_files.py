@@ -6,6 +6,7 @@ block alone, and fails later on a column that it knows only by its number.
 
 import csv
 import gzip
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +54,8 @@ class CsvFile:
         for field in table.schema:
             if pa.types.is_binary(field.type):  # pyarrow's word for text it cannot decode
                 raise self._trouble() or self._not_text(f"column {field.name!r}")
+        if self._has_odd_quotes() and (trouble := self._open_quote()):
+            raise trouble
         return table
 
     def common_type(self, types: Sequence[Any]) -> Any:
@@ -108,14 +111,35 @@ class CsvFile:
             pass
         return None
 
+    def _has_odd_quotes(self) -> bool:
+        with self._bytes() as file:
+            blocks = iter(lambda: file.read(2**20), b"")
+            return sum(block.count(b'"') for block in blocks) % 2 == 1
+
+    def _open_quote(self) -> WrongInput | None:
+        """A quote that is never closed: every parser takes all rows after it for one value."""
+        start = 1
+        try:
+            with self._rows(strict=True) as rows:
+                for _ in rows:
+                    start = rows.line_num + 1
+        except csv.Error as error:
+            if "unexpected end" in str(error):
+                return WrongInput(
+                    f"{self.path}: line {start} must close its quotes, got the end of the file. "
+                    f"{_REMEDY}"
+                )
+        return None
+
+    def _bytes(self) -> Any:
+        return (gzip.open if self.path.suffix.lower() == ".gz" else open)(self.path, "rb")
+
     @contextmanager
-    def _rows(self) -> Iterator[Any]:
-        opened = gzip.open if self.path.suffix.lower() == ".gz" else open
+    def _rows(self, strict: bool = False) -> Iterator[Any]:
         # Bytes that are not UTF-8 come as surrogates, to be found by `_is_broken`.
-        with opened(
-            self.path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=""
-        ) as file:
-            yield csv.reader(file, delimiter=self._delimiter)
+        with self._bytes() as file:
+            text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
+            yield csv.reader(text, delimiter=self._delimiter, strict=strict)
 
     def _unreadable(self, error: Exception) -> WrongInput:
         return WrongInput(

@@ -33,6 +33,7 @@ FORMATS: dict[str, type[TableFile]] = {
     ".npz": ArrayFile,
     ".npy": ArrayFile,
 }
+_BY_PATTERN = "Choose files by a pattern, such as 'folder/*.parquet'."
 _MISSING = "__HIVE_DEFAULT_PARTITION__"  # how folders spell a missing value
 
 
@@ -109,10 +110,10 @@ class FileSource:
         file = self._open(path)
         odd = sorted(set(file.names) ^ set(first.names))
         if odd:
-            has = "which is missing" if odd[0] in first.names else "which is not among them"
+            got = f"none called {odd[0]!r}" if odd[0] in first.names else f"also {odd[0]!r}"
             raise WrongInput(
-                f"{path} must have the columns of {first.path.name}, got a difference in "
-                f"{odd[0]!r}, {has}. Write the files with the same columns."
+                f"{path} must have the columns of {first.path.name}, got {got}. "
+                "Write the files with the same columns."
             )
         return file
 
@@ -134,7 +135,7 @@ class FileSource:
         if odd is not None:
             raise WrongInput(
                 f"{self.name} must hold files of one format, got {paths[0].name} and {odd.name}. "
-                "Name some of them by a pattern, such as '*.parquet'."
+                + _BY_PATTERN
             )
         return {path: stamp(path) for path in paths}
 
@@ -185,10 +186,9 @@ def _format_of(path: Path, where: str | None = None) -> type[TableFile]:
     for ending, kind in FORMATS.items():
         if name.endswith(ending):
             return kind
-    raise WrongInput(
-        f"{where or 'source'} must have files that end in {', '.join(FORMATS)}, got {path.name}. "
-        + ("Name the others by a pattern." if where else "Convert it, or check the path.")
-    )
+    subject = "source must end" if where is None else f"{where} must hold files that end"
+    remedy = "Check the path, or convert the file." if where is None else _BY_PATTERN
+    raise WrongInput(f"{subject} in one of {', '.join(FORMATS)}, got {path.name}. {remedy}")
 
 
 def _files_under(path: Path) -> Iterator[Path]:

@@ -161,7 +161,9 @@ class MatrixTable(_ArrayTable):
 def load_arrays(path: Path) -> Any:
     """The arrays of an .npz by their names, or the array of an .npy, mapped into memory."""
     try:
-        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-        return dict(loaded) if path.suffix.lower() == ".npz" else loaded
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        if path.suffix.lower() != ".npz":
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        with path.open("rb") as file:  # NumPy leaves a damaged archive open
+            return dict(np.load(file, allow_pickle=False))
+    except (TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise WrongInput(f"{path} cannot be read: {first_line(error)}") from None

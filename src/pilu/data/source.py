@@ -95,7 +95,10 @@ def plain(table: Any, as_text: Sequence[str]) -> Any:
         pa.field(field.name, pa.float64() if _is_amount(field, as_text) else field.type)
         for field in table.schema
     ]
-    columns = [column.cast(field.type) for column, field in zip(table.columns, fields, strict=True)]
+    columns = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(table.columns, fields, strict=True)
+    ]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 

@@ -115,7 +115,13 @@ class ArrayFile(_TypedFile):
 
     @cached_property
     def _arrays(self) -> dict[str, Any]:
-        loaded = load_arrays(self.path)
+        try:
+            loaded = load_arrays(self.path)
+        except WrongInput:  # NumPy's own advice would be to unpickle it
+            raise WrongInput(
+                f"{self.path} must hold plain arrays, got a damaged file or Python objects. "
+                "Save it again by numpy.save or numpy.savez."
+            ) from None
         if not isinstance(loaded, dict):
             return self._columns_of(loaded, "")
         if "X" not in loaded:
