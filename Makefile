@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One process a core and one thread a process: small matrices have no use for more.
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick test test-slow test-browser test-deploy bench bench-quick bench-growth lint types clean
+.PHONY: demo digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick test test-slow test-browser test-deploy test-sources bench bench-quick bench-growth lint types clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -66,6 +66,11 @@ test-browser: .venv/ready
 test-deploy: .venv/ready
 	$(PIP) -e ".[deploy]"
 	$(TEST) tests/refit/test_deploy.py
+
+# Needs Debian's package postgresql; the tests start a server of their own on a socket.
+test-sources: .venv/ready
+	$(PIP) -e ".[sources]"
+	$(TEST) tests/sources -m sources
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks --plot

@@ -167,7 +167,7 @@ class ParquetTable(_ArrowTable):
 
     def __init__(self, path: Path, columns: Columns) -> None:
         self._metadata: Any = None
-        self.path, self._stamp = path, _stamp(path)
+        self.path, self._stamp = path, stamp(path)
         with _readable(path), self._opened() as file:
             self._metadata = file.metadata
             names = list(file.schema_arrow.names)
@@ -175,7 +175,7 @@ class ParquetTable(_ArrowTable):
 
     def _opened(self) -> Any:
         """The file, open while something is read: a table may consist of thousands of files."""
-        if _stamp(self.path) != self._stamp:  # its offsets would be wrong for another file
+        if stamp(self.path) != self._stamp:  # its offsets would be wrong for another file
             raise RowsChanged(f"{self.path} was changed while it was in use. Nothing was kept.")
         # Reading ahead would keep the bytes of all row groups in memory.
         return _arrow("pyarrow.parquet").ParquetFile(
@@ -306,7 +306,7 @@ def _readable(path: Path) -> Iterator[None]:
         raise WrongInput(f"{path} cannot be read: {first_line(error)}") from None
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
+def stamp(path: Path) -> tuple[int, ...]:
     """What changes when another file takes the path."""
     about = path.stat()
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns

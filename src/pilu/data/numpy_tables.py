@@ -103,7 +103,7 @@ class ArchiveTable(_ArrayTable):
     """
 
     def __init__(self, path: Path, columns: Columns) -> None:
-        arrays = _load(path)
+        arrays = load_arrays(path)
         if "X" not in arrays:
             raise WrongInput(f"{path} must hold an array X, got {', '.join(sorted(arrays))}.")
         check_columns(path, list(arrays), columns)
@@ -140,7 +140,7 @@ class MatrixTable(_ArrayTable):
     """An .npy: a matrix whose columns are called by their numbers."""
 
     def __init__(self, path: Path, columns: Columns) -> None:
-        matrix = _load(path)
+        matrix = load_arrays(path)
         if matrix.ndim != 2:
             raise WrongInput(f"{path} must hold a matrix, got shape {matrix.shape}.")
         names = [str(k) for k in range(matrix.shape[1])]
@@ -158,9 +158,12 @@ class MatrixTable(_ArrayTable):
         np.save(out, np.delete(matrix, drop, axis=0), allow_pickle=False)
 
 
-def _load(path: Path) -> Any:
+def load_arrays(path: Path) -> Any:
+    """The arrays of an .npz by their names, or the array of an .npy, mapped into memory."""
     try:
-        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
-        return dict(loaded) if path.suffix.lower() == ".npz" else loaded
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        if path.suffix.lower() != ".npz":
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        with path.open("rb") as file:  # NumPy leaves a damaged archive open
+            return dict(np.load(file, allow_pickle=False))
+    except (TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise WrongInput(f"{path} cannot be read: {first_line(error)}") from None
