@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from pilu.exceptions import WrongInput
 from pilu.refit.fingerprints import fingerprint
 from pilu.tabular.layout import Layout
-from pilu.tabular.programs import make_program
+from pilu.tabular.pipelines import make_program
 
 
 def describe_default(model: str, alpha: float | str) -> dict[str, Any]:
@@ -56,7 +56,9 @@ def _made_by(path: Path, function: str) -> Any:
     try:
         program = make()
     except Exception as error:
-        raise WrongInput(f"{path.name}:{function} failed: {type(error).__name__}: {error}.") from error
+        raise WrongInput(
+            f"{path.name}:{function} failed: {type(error).__name__}: {error}."
+        ) from error
     if not isinstance(program, BaseEstimator):
         raise WrongInput(
             f"{path.name}:{function} must return an unfitted scikit-learn estimator, got "

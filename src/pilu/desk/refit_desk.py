@@ -6,7 +6,6 @@ store keeps, and runs the whole program on the rows that are there afterwards.
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
-from pilu.certify.certificate import Certificate, sha256_of
+from pilu.certify.certificate import sha256_of
 from pilu.chains.chain import gaussian_source
 from pilu.data.names import hash_of
 from pilu.data.sources import open_source
@@ -90,7 +89,7 @@ class RefitDesk(Desk):
         ignore, words, categories : sequence of str
             Columns to leave out, to use by their words, or to use by their levels.
         model : str
-            "auto", or one of `pilu.tabular.programs.MODELS`.
+            "auto", or one of `pilu.tabular.pipelines.MODELS`.
         alpha : float > 0 or "auto"
             The penalty, or a choice by cross-validation on the rows that are left.
         pipeline : str, optional
@@ -364,23 +363,20 @@ class RefitDesk(Desk):
         now, before = releases = held.state["releases"]
         if now + before == 0:
             return {name.hex(): exposure_record(0.0, None, releases) for name in names}
-        unknown = {
-            name.hex(): exposure_record(float("inf"), None, releases) for name in names
-        }
+        unknown = {name.hex(): exposure_record(float("inf"), None, releases) for name in names}
         if now == 0 or matched.missing[leaving].any() or matched.changed.any():
             return unknown
         whole = rows.take(matched.place)
-        hashes = whole.names.hashes["subject"]
-        people = [name for name in names if are_among(hashes, {name}).any()]
-        requests = [np.flatnonzero(are_among(hashes, {name})).tolist() for name in people]
+        places = whole.names.by_hash("subject")
+        people = [name for name in names if name in places]
+        requests = [places[name] for name in people]
         try:
             exposure = held.forgetful(whole).exposure(requests)
         except BeyondPrecision:
             return unknown
         told = zip(people, exposure.epsilon.tolist(), strict=True)
         return unknown | {
-            name.hex(): exposure_record(epsilon, exposure.delta, releases)
-            for name, epsilon in told
+            name.hex(): exposure_record(epsilon, exposure.delta, releases) for name, epsilon in told
         }
 
     def _change(
@@ -439,9 +435,7 @@ class RefitDesk(Desk):
         hashed = dict(zip(people, self._hashed(people), strict=True))
         again = [name for name, one in hashed.items() if one in held.suppressed]
         unknown = [
-            name
-            for name, one in hashed.items()
-            if one not in known and one not in held.suppressed
+            name for name, one in hashed.items() if one not in known and one not in held.suppressed
         ]
         if again and not unknown:
             raise AlreadyForgotten(
@@ -564,5 +558,3 @@ def _hash(record: Any) -> str | None:
 def _listed(names: Sequence[Any]) -> str:
     shown = ", ".join(map(repr, names[:10]))
     return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"
-
-

@@ -1,7 +1,7 @@
 """A store of the method "refit" at one time: what it knows of its rows, and the released model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -109,10 +109,7 @@ class RefitSnapshot:
 
     def forgetful(self, rows: Rows) -> Forgetful:
         """A `Forgetful` with the rows of the store, in their order."""
-        from dataclasses import replace
-
-        options = {name: value for name, value in self.state["options"].items()}
-        model = Forgetful(self.program, **options)
+        model = Forgetful(self.program, **self.state["options"])
         model.fitted_ = replace(self.refitted(), table=rows.table, schema=rows.table.schema)
         return model
 

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from pilu._extras import need
 from pilu.exceptions import StoreDamaged, WrongInput
+from pilu.tabular.pipelines import SKOPS_TYPES
 
 Raw = NDArray[np.uint8]
-
-PLAIN = ("numpy.dtype",)  # what transformers of scikit-learn hold and skops does not list
 
 
 def bytes_of_model(model: Any) -> bytes:
@@ -34,7 +33,7 @@ def bytes_of_model(model: Any) -> bytes:
 def types_to_trust(content: bytes) -> list[str]:
     """Types in a skops file that are neither scikit-learn's nor plain."""
     skops = need("skops.io", for_="models in a store", extra="desk")
-    return sorted(set(skops.get_untrusted_types(data=content)) - set(PLAIN))
+    return sorted(set(skops.get_untrusted_types(data=content)) - set(SKOPS_TYPES))
 
 
 def model_of_bytes(content: bytes, trusted: Sequence[str] = ()) -> Any:
@@ -43,4 +42,4 @@ def model_of_bytes(content: bytes, trusted: Sequence[str] = ()) -> Any:
     found = types_to_trust(content)
     if strange := sorted(set(found) - set(trusted)):
         raise StoreDamaged(f"the model holds types that the store does not name: {strange}.")
-    return skops.loads(content, trusted=[*found, *PLAIN])
+    return skops.loads(content, trusted=[*found, *SKOPS_TYPES])

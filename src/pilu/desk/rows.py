@@ -104,13 +104,7 @@ class Matched:
 
 def match(names: Names, digests: Hashes, rows: Rows) -> Matched:
     """Find the rows of a store in a table; of equal rows, the first are taken."""
-    waiting: dict[bytes, list[int]] = {}
-    for position in range(len(rows) - 1, -1, -1):
-        waiting.setdefault(rows.keys[position], []).append(position)
-    known = keys_of(names, digests)
-    nothing: list[int] = []
-    found = (waiting.get(key, nothing) for key in known)
-    place = np.array([one.pop() if one else -1 for one in found], dtype=np.intp)
+    place = np.array(_places(keys_of(names, digests), rows.keys), dtype=np.intp)
     kept = np.hstack([digests, names.hashes["subject"]])
     changed = np.zeros(len(place), dtype=bool)
     there = np.flatnonzero(place >= 0)
@@ -118,6 +112,18 @@ def match(names: Names, digests: Hashes, rows: Rows) -> Matched:
     new = np.ones(len(rows), dtype=bool)
     new[place[there]] = False
     return Matched(place, changed, np.flatnonzero(new))
+
+
+def _places(wanted: Sequence[bytes], keys: Sequence[bytes]) -> list[int]:
+    """The position of each wanted key, every position at most once; -1 where there is none."""
+    position = dict(zip(keys, range(len(keys)), strict=True))
+    if len(position) == len(keys) and len(set(wanted)) == len(wanted):
+        return [position.get(key, -1) for key in wanted]
+    waiting: dict[bytes, list[int]] = {}
+    for place in range(len(keys) - 1, -1, -1):
+        waiting.setdefault(keys[place], []).append(place)
+    found = (waiting.get(key) for key in wanted)
+    return [one.pop() if one else -1 for one in found]
 
 
 def keys_of(names: Names, digests: Hashes) -> list[bytes]:

@@ -1,0 +1,90 @@
+"""What appeared, changed and disappeared in a table since a store last read it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pilu.desk.refit_snapshot import RefitSnapshot
+from pilu.desk.rows import Matched, Rows, are_among
+from pilu.exceptions import WrongInput
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A table compared with the rows of a model.
+
+    Attributes
+    ----------
+    n_new, n_changed, n_missing, n_same : int
+        Rows that appeared, have another content under their id, disappeared, and are as before.
+    new_people : tuple of str
+        Names of people who appeared.
+    missing_people : tuple of bytes
+        Keyed names of people all of whose rows disappeared: their names are not kept.
+    forgotten_people : tuple of str
+        Names of forgotten people who turn up in the table.
+    """
+
+    n_new: int
+    n_changed: int
+    n_missing: int
+    n_same: int
+    new_people: tuple[str, ...] = field(repr=False)
+    missing_people: tuple[bytes, ...] = field(repr=False)
+    forgotten_people: tuple[str, ...] = field(repr=False)
+    missing_rows: Mapping[bytes, int] = field(repr=False)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the model follows the table already."""
+        return not (self.n_new or self.n_changed or self.n_missing)
+
+    def rows_of(self, names: Iterable[bytes]) -> dict[bytes, int]:
+        """How many rows each of the missing people had."""
+        return {name: self.missing_rows[name] for name in names}
+
+
+def compare(held: RefitSnapshot, rows: Rows, matched: Matched) -> Difference:
+    """The difference between a table and the rows of a store."""
+    known = held.names.by_hash("subject")
+    there = {row.tobytes() for row in rows.names.hashes["subject"]}
+    missing = {name: len(places) for name, places in known.items() if name not in there}
+    hidden = are_among(rows.names.hashes["subject"][matched.new], held.suppressed)
+    new = matched.new[~hidden]
+    appeared = [rows.people[k] for k in new.tolist()]
+    are_new = ~are_among(rows.names.hashes["subject"][new], set(known))
+    n_changed, n_missing = int(matched.changed.sum()), int(matched.missing.sum())
+    return Difference(
+        len(new),
+        n_changed,
+        n_missing,
+        len(held.digests) - n_changed - n_missing,
+        tuple(dict.fromkeys(np.array(appeared, dtype=object)[are_new].tolist())),
+        tuple(sorted(missing)),
+        tuple(dict.fromkeys(rows.people[k] for k in matched.new[hidden].tolist())),
+        missing,
+    )
+
+
+def refuse_forgotten(rows: Rows, gone: frozenset[bytes], *, leave_out: bool) -> Rows:
+    """Rows without those of forgotten people; an error that names them unless they may be left out.
+
+    Nobody who was forgotten is learned again without a word.
+    """
+    hidden = are_among(rows.names.hashes["subject"], gone)
+    if not hidden.any():
+        return rows
+    if leave_out:
+        return rows.take(np.flatnonzero(~hidden))
+    names = list(dict.fromkeys(rows.people[k] for k in np.flatnonzero(hidden).tolist()))
+    raise WrongInput(
+        f"{_listed(names)} {'was' if len(names) == 1 else 'were'} forgotten, and must not be "
+        "learned again. Nothing was changed. Remove their rows, leave them out by "
+        "--without-forgotten, or name those who came back by --returned NAME."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:10])
+    return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"

@@ -1,0 +1,121 @@
+"""Checks of a store of the method "refit": what follows from its log, and the data."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pilu.certify.certificate import Certificate
+from pilu.certify.verify import verify
+from pilu.desk.issued import whole_certificate
+from pilu.desk.people import forgotten_people
+from pilu.desk.refit_snapshot import RefitSnapshot
+from pilu.desk.rows import match
+from pilu.estimators.verifying import verify as verify_against_data
+from pilu.refit.evidence import hash_of_release
+from pilu.store.store import Store, require
+
+People = Mapping[int, Sequence[Mapping[str, Any]]]
+
+_KINDS = ("fit", "request", "release", "return", "unlearn", "add", "correct", "sync")
+
+
+def check_refit(
+    held: RefitSnapshot, store: Store, people: People, table: str | Path | None
+) -> dict[str, bool]:
+    """Check that state, arrays and log agree; with a table, also that the rows are those of it."""
+    _check_history(held, people)
+    _check_suppressed(held, store)
+    if table is not None:
+        _check_rows(held, table)
+    return {
+        "state_follows_from_the_log": True,
+        "forgotten_people_are_those_of_the_log": True,
+        "rows_are_those_of_the_table": table is not None,
+    }
+
+
+def _check_history(held: RefitSnapshot, people: People) -> None:
+    """Every certificate holds by itself, and the model is the one of the last."""
+    must = partial(require, held.folder)
+    first = held.log.entries[0].record
+    parameters, n_rows, fits = first["parameters_sha256"], first["n_rows"], 1
+    for entry in held.log.entries:
+        record = entry.record
+        must(entry.kind in _KINDS, f"entry {entry.place} is of an unknown kind")
+        if entry.certificate is None:
+            continue
+        certificate = whole_certificate(entry)
+        verify(certificate)
+        forgotten = sum(person["rows"] for person in people.get(entry.place, ()))
+        dropped = record.get("n_dropped", record.get("n_forgotten", 0))
+        added = record.get("n_added", 0)
+        must(
+            certificate.method == "refit"
+            and certificate.scope["private"] == first["private"]
+            and record["n_rows"] == n_rows + added - dropped
+            and (forgotten == dropped or (entry.kind == "sync" and forgotten <= dropped)),
+            f"entry {entry.place} does not follow from what was before it",
+        )
+        parameters, n_rows, fits = certificate.parameters_sha256, record["n_rows"], fits + 1
+    must(
+        hash_of_release(held.released) == parameters,
+        "the model is not the one of the last certificate",
+    )
+    sizes = {len(held.digests), *(len(hashes) for hashes in held.names.hashes.values())}
+    must(
+        sizes == {n_rows} and (held.state["n_rows"], held.state["n_fits"]) == (n_rows, fits),
+        "the rows are not those of the log",
+    )
+    hashed = (held.digests, *held.names.hashes.values())
+    must(all(hashes.any(axis=1).all() for hashes in hashed), "a row has no name or no digest")
+
+
+def _check_suppressed(held: RefitSnapshot, store: Store) -> None:
+    """The list of forgotten people is the one of the log, and none of them is in the model."""
+    with store.ledger.reading() as ledger:
+        gone = forgotten_people(ledger)
+    require(held.folder, held.suppressed == gone, "the forgotten people are not those of the log")
+    known = held.names.by_hash("subject")
+    require(held.folder, not gone & set(known), "somebody who was forgotten is in the model")
+
+
+def _check_rows(held: RefitSnapshot, table: str | Path) -> None:
+    """Every row of the model is in the table, unchanged."""
+    rows, _ = held.read_rows(table)
+    matched = match(held.names, held.digests, rows)
+    missing, changed = int(matched.missing.sum()), int(matched.changed.sum())
+    require(
+        held.folder,
+        not missing and not changed,
+        f"of its {len(held.digests)} rows {missing} are not in {table} and {changed} are changed "
+        "there (`pilu sync` makes the model follow the table)",
+    )
+
+
+def check_release_against_data(
+    held: RefitSnapshot, certificate: Certificate, table: str | Path
+) -> bool:
+    """Fit from scratch on the rows of a table, and compare the release with its certificate.
+
+    False for an earlier release: its rows are not known any more.
+    """
+    last = held.log.certified
+    if last is None or last.certificate_sha256 != certificate.sha256:
+        return False
+    rows, _ = held.read_rows(table)
+    matched = match(held.names, held.digests, rows)
+    _check_rows(held, table)
+    ordered = rows.take(matched.place)
+    model, kept = held.forgetful(ordered), ordered.table
+    verify_against_data(
+        certificate,
+        model,
+        kept.X,
+        kept.y,
+        sample_weight=kept.weights,
+        subjects=None if kept.groups is None else np.asarray(kept.groups),
+    )
+    return True
