@@ -18,7 +18,7 @@ def programs():
         Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4])
     )
     if not found:
-        raise pytest.UsageError("these tests need PostgreSQL: apt-get install postgresql")
+        pytest.fail("These tests need PostgreSQL: apt-get install postgresql.", pytrace=False)
     return found[-1].parent
 
 

@@ -114,7 +114,7 @@ class CsvFile:
     def _has_odd_quotes(self) -> bool:
         with self._bytes() as file:
             blocks = iter(lambda: file.read(2**20), b"")
-            return sum(block.count(b'"') for block in blocks) % 2 == 1
+            return bool(sum(block.count(b'"') for block in blocks) % 2)
 
     def _open_quote(self) -> WrongInput | None:
         """A quote that is never closed: every parser takes all rows after it for one value."""
