@@ -16,13 +16,15 @@ from pilu._checks import check_choice
 from pilu.certify.certificate import Certificate
 from pilu.data.names import hash_of
 from pilu.desk.people import Waiting, leaf_of, waiting_people
+from pilu.desk.predicting import write_predictions
 from pilu.desk.receipt import Receipt, receipts_of
 from pilu.desk.rewriting import Forgotten
 from pilu.desk.signing import load_key, sign_statement
-from pilu.exceptions import DoneWithTrouble, WrongInput
+from pilu.exceptions import DoneWithTrouble, StoreDamaged, WrongInput
+from pilu.store.disk import named_after
 from pilu.store.log import Log
 from pilu.store.merkle import Head
-from pilu.store.store import Change, Store
+from pilu.store.store import Change, Snapshot, Store
 
 Deliver = Callable[[Sequence[Receipt]], object]
 
@@ -62,6 +64,7 @@ class Desk:
     """An open store, and what can be done with it."""
 
     method: ClassVar[str]
+    formats: ClassVar[tuple[str, ...]] = ("json",)
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -158,6 +161,44 @@ class Desk:
 
     def _hashed(self, people: Iterable[Any]) -> list[bytes]:
         return [hash_of(name, self.store.key) for name in people]
+
+    # Predictions and releases
+
+    def predict_table(self, rows: str | Path, out: Path, *, probabilities: bool = False) -> int:
+        """Write predictions for the rows of a table as CSV; returns how many there are."""
+        return write_predictions(*self._predictions(rows, probabilities), out)
+
+    def _predictions(self, rows: str | Path, probabilities: bool) -> tuple[list[str], Any]:
+        """Names of columns and batches of lines."""
+        raise NotImplementedError
+
+    def tables(self) -> list[str]:
+        """Where the store finds its rows."""
+        raise NotImplementedError
+
+    def release(self, out: Path | None = None, format: str = "json") -> dict[str, Any]:
+        """Write the model to a file that may be handed out; logged, and bound to its certificate.
+
+        Returns what the log keeps, with the coefficients if the format is "json".
+        """
+        check_choice("format", format, self.formats)
+        snapshot = self.store.read()
+        content, record = self._released(snapshot, format)
+        bound = {name: record[name] for name in ("sha256", "certificate_sha256")}
+        entry = {"kind": "release", "format": format, **bound}
+        with named_after(out, content), self.store.changing() as change:
+            if change.snapshot.state["generation"] != snapshot.state["generation"]:
+                raise StoreDamaged("the store was changed by another process. Try again.")
+            releases = change.snapshot.state.get("releases")
+            state = None
+            if releases is not None:
+                state = {**change.snapshot.state, "releases": [releases[0] + 1, releases[1]]}
+            change.note(entry, state)
+        return record
+
+    def _released(self, snapshot: Snapshot, format: str) -> tuple[bytes, dict[str, Any]]:
+        """The content of a file, and its record with the hash of the content or of itself."""
+        raise NotImplementedError
 
     # Checks of a method's own, for `desk.checking`
 

@@ -1,7 +1,8 @@
 """What appeared, changed and disappeared in a table since a store last read it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +21,8 @@ class Difference:
         Rows that appeared, have another content under their id, disappeared, and are as before.
     new_people : tuple of str
         Names of people who appeared.
-    missing_people : tuple of bytes
-        Keyed names of people all of whose rows disappeared: their names are not kept.
+    missing_rows : mapping
+        Rows of people all of whose rows disappeared, by keyed names: their names are not kept.
     forgotten_people : tuple of str
         Names of forgotten people who turn up in the table.
     """
@@ -31,7 +32,6 @@ class Difference:
     n_missing: int
     n_same: int
     new_people: tuple[str, ...] = field(repr=False)
-    missing_people: tuple[bytes, ...] = field(repr=False)
     forgotten_people: tuple[str, ...] = field(repr=False)
     missing_rows: Mapping[bytes, int] = field(repr=False)
 
@@ -39,10 +39,6 @@ class Difference:
     def is_empty(self) -> bool:
         """Whether the model follows the table already."""
         return not (self.n_new or self.n_changed or self.n_missing)
-
-    def rows_of(self, names: Iterable[bytes]) -> dict[bytes, int]:
-        """How many rows each of the missing people had."""
-        return {name: self.missing_rows[name] for name in names}
 
 
 def compare(held: RefitSnapshot, rows: Rows, matched: Matched) -> Difference:
@@ -61,7 +57,6 @@ def compare(held: RefitSnapshot, rows: Rows, matched: Matched) -> Difference:
         n_missing,
         len(held.digests) - n_changed - n_missing,
         tuple(dict.fromkeys(np.array(appeared, dtype=object)[are_new].tolist())),
-        tuple(sorted(missing)),
         tuple(dict.fromkeys(rows.people[k] for k in matched.new[hidden].tolist())),
         missing,
     )
@@ -79,12 +74,13 @@ def refuse_forgotten(rows: Rows, gone: frozenset[bytes], *, leave_out: bool) -> 
         return rows.take(np.flatnonzero(~hidden))
     names = list(dict.fromkeys(rows.people[k] for k in np.flatnonzero(hidden).tolist()))
     raise WrongInput(
-        f"{_listed(names)} {'was' if len(names) == 1 else 'were'} forgotten, and must not be "
+        f"{listed(names)} {'was' if len(names) == 1 else 'were'} forgotten, and must not be "
         "learned again. Nothing was changed. Remove their rows, leave them out by "
         "--without-forgotten, or name those who came back by --returned NAME."
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:10])
+def listed(names: Sequence[Any]) -> str:
+    """Names as a list that stays readable."""
+    shown = ", ".join(map(str, names[:10]))
     return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"

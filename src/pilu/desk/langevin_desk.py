@@ -1,5 +1,6 @@
 """The desk of the paper's method: quotes, a budget for the total of all requests, redraws."""
 
+import json
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ from pilu.desk.langevin_checking import People, check_against_data, check_chain
 from pilu.desk.langevin_snapshot import LangevinSnapshot, saved_arrays, saved_state
 from pilu.desk.model_records import Model
 from pilu.desk.people import forgotten_people, leaf_of
+from pilu.desk.predicting import by_chain
 from pilu.desk.receipt import Receipt
 from pilu.desk.release import release_record
 from pilu.desk.rewriting import Forgotten
@@ -38,7 +40,7 @@ from pilu.exceptions import (
     WrongInput,
 )
 from pilu.store.log import Log
-from pilu.store.store import Change, Store, check_is_free
+from pilu.store.store import Change, Snapshot, Store, check_is_free
 
 Positions = NDArray[np.intp]
 
@@ -134,9 +136,12 @@ class LangevinDesk(Desk):
         listed = [group.tolist() for group in groups]
         return model.quote(listed, accountant=coarse_accountant(model.fitted_.law), **options)
 
-    def table(self, given: str | Path | None = None) -> Path:
-        """The path of the user's table: as given, or else as it was at the fit."""
-        return Path(self.store.read_state()["table"] if given is None else given)
+    def tables(self) -> list[str]:
+        """The path of the user's table, as it was at the fit."""
+        return [self.store.read_state()["table"]]
+
+    def _predictions(self, rows: str | Path, probabilities: bool) -> tuple[list[str], Any]:
+        return by_chain(self.read(), rows, probabilities=probabilities)
 
     def forgotten(self) -> Forgotten:
         """Who was forgotten, to find their rows in a table."""
@@ -180,16 +185,11 @@ class LangevinDesk(Desk):
         """Draw new parameters from the rows that are left: epsilon = 0, and a full budget."""
         return self._forget(lambda _: [], method="redraw", table=table, **options)
 
-    def release(self, deliver: Callable[[dict[str, Any]], object] | None = None) -> dict[str, Any]:
-        """Coefficients only, rounded to a grid, bound to the last certificate; logged."""
-        with self.store.changing() as change:
-            held = LangevinSnapshot.of(change.snapshot)
-            record = release_record(held.model, held.state["features"], held.log.certified)
-            bound = {name: record[name] for name in ("sha256", "certificate_sha256", "grid")}
-            change.note({"kind": "release", **bound})
-            if deliver is not None:
-                deliver(record)
-        return record
+    def _released(self, snapshot: Snapshot, format: str) -> tuple[bytes, dict[str, Any]]:
+        """Coefficients only, rounded to a grid, bound to the last certificate."""
+        held = LangevinSnapshot.of(snapshot)
+        record = release_record(held.model, held.state["features"], held.log.certified)
+        return (json.dumps(record, indent=1) + "\n").encode(), record
 
     def _forget(
         self,

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from pilu.desk.rows import Rows
 from pilu.refit.held_rows import Table
 from pilu.tabular.frames import Frame
 from pilu.tabular.layout import Layout
 from pilu.tabular.pipelines import describe_program
 from pilu.tabular.scores import Score, cross_validated, score_of
 
-_SAMPLE = 2_000  # rows on which a change is scored
+_SAMPLE = 5_000  # rows on which a change is scored
 _DIGITS = 2
 
 
@@ -30,16 +31,15 @@ class Learned:
     score: Score
 
     @classmethod
-    def of(
-        cls, program: Any, frame: Frame, layout: Layout, how: Mapping[str, Any], *, n_people: int
-    ) -> "Learned":
-        """Score a program on a frame by cross-validation, split by person."""
+    def of(cls, program: Any, rows: Rows, layout: Layout, how: Mapping[str, Any]) -> "Learned":
+        """Score a program on rows by cross-validation, split by person."""
+        table = rows.table
+        frame = Frame(table.X, table.y, table.weights, None, list(rows.people))
         score = cross_validated(program, frame, layout)
         steps: tuple[str, ...] = (f"Your own pipeline, {how.get('path')}:{how.get('function')}.",)
         if how["kind"] == "default":
             steps = tuple(describe_program(layout, how["model"], how["alpha"]))
-        assert frame.y is not None
-        return cls(len(frame.y), n_people, steps, score)
+        return cls(len(table), len(set(rows.people)), steps, score)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class Learned:
         }
 
 
-def changed_score(before: Any, after: Any, table: Table, layout: Layout) -> dict[str, Any] | None:
+def changed_score(before: Any, after: Any, table: Table) -> dict[str, Any] | None:
     """The score of two models on some of the rows that are left; None where there is none."""
     some = np.unique(np.linspace(0, len(table) - 1, min(_SAMPLE, len(table))).astype(np.intp))
     X, y = table.X.iloc[some], table.y[some]

@@ -20,7 +20,8 @@ from pilu.exceptions import CertificateMismatch, StoreDamaged, WrongInput
 from pilu.store.log import Entry, Log
 
 SCHEMA = "pilu.release/2"
-_READABLE = (SCHEMA, "pilu.release/1")  # the first also named the parameters by a plain hash
+# The first also named the parameters by a plain hash; the third is of refits.
+_READABLE = (SCHEMA, "pilu.release/1", "pilu.release/3")
 
 _BELOW = 2.0**-10  # of the least standard deviation in any direction
 

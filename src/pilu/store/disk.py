@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pilu.exceptions import DoneWithTrouble
+
 
 @contextmanager
 def replaced_by(path: Path) -> Iterator[Path]:
@@ -12,9 +14,41 @@ def replaced_by(path: Path) -> Iterator[Path]:
     part = path.with_name(f".{path.name}.part{path.suffix}")
     try:
         yield part
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
         os.replace(part, path)
+        sync_folder(path.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def named_after(path: Path | None, content: bytes) -> Iterator[None]:
+    """Write a file to the disk before the block, and give it its name after it.
+
+    In the block something is committed that must not be without the file. If the block fails, there
+    is no file. Without a path there is nothing to do.
+    """
+    if path is None:
+        yield
+        return
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)  # of a killed process
+    write_new(part, content)
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, DoneWithTrouble):
+            part.unlink(missing_ok=True)
+        raise
+    try:
+        os.replace(part, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        raise DoneWithTrouble(
+            f"the change is done, but its file could not be named {path}: {error.strerror}. It is "
+            f"in {part}."
+        ) from None
 
 
 def write_new(path: Path, content: bytes) -> None:
