@@ -71,10 +71,15 @@ def format_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return captured.get().rstrip()
 
 
-def describe_exposure(record: Mapping[str, Any]) -> str:
+def describe_exposure(records: Sequence[Mapping[str, Any]]) -> str:
     """What the parameters until now, and releases of them, told about the forgotten people."""
+    if not records:
+        return ""
+    record = records[0]
     n, others = record["n_releases"], record["n_of_other_parameters"]
-    epsilons = list(record["people"].values())
+    epsilons = [one["epsilon"] for one in records]
+    if record["delta"] is None and n == 0 and not any(epsilons):
+        return "Exposure: no model that had them was released."
     if any(e is None for e in epsilons):
         told = "what the parameters until now tell about them is not bounded"
     else:
@@ -89,9 +94,17 @@ def describe_exposure(record: Mapping[str, Any]) -> str:
     return f"Exposure: {told}; {made}."
 
 
-def describe_left(left: tuple[float, float]) -> str:
-    """What is left of the budget."""
-    return f"Left of the budget: epsilon {down(left[0])}, delta {down(left[1])}"
+def describe_left(desk: Any) -> str:
+    """When the budget of a store ends, in words."""
+    left, more = desk.left(), desk.more_like_the_last()
+    if more is None:
+        return f"Left of the budget: epsilon {down(left[0])}, delta {down(left[1])}"
+    if more == 0:
+        return (
+            "Left of the budget: not enough for one more request like the last. `pilu redraw` "
+            "gives a full budget."
+        )
+    return f"Left of the budget: at least {more:,} more request{'s' * (more > 1)} like the last"
 
 
 def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -129,12 +142,12 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 
 @contextmanager
-def opened(store: Path) -> Iterator["Desk"]:
+def opened(store: Path, *, quiet: bool = False) -> Iterator["Desk"]:
     """Open a desk, and report what it repaired."""
     from pilu.desk.desk import Desk
 
     with Desk.open(store) as desk:
-        if desk.store.recovered:
+        if desk.store.recovered and not quiet:
             _print_error(desk.store.recovered)
         yield desk
 
@@ -154,6 +167,11 @@ def _message(error: Exception, options: dict[str, str]) -> str:
 def _stop(text: str, code: int) -> NoReturn:
     _print_error(text)
     raise SystemExit(code) from None
+
+
+def print_warning(text: str) -> None:
+    """Something to know that is no error."""
+    _print_error(f"warning: {text}")
 
 
 def _print_error(text: str) -> None:

@@ -1,4 +1,4 @@
-"""`pilu`: fit a table into a store, quote, forget, verify (needs the extra ``pilu[desk]``).
+"""`pilu`: fit a table into a store, forget people, verify (needs the extra ``pilu[desk]``).
 
 Heavy modules are imported only by the commands that need them, so that `--help` and `ledger` are
 fast.
@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from pilu.cli import actions, records
+from pilu.cli import changes, fitting, quotes, records
 from pilu.cli.answers import debugging, in_one_line
 from pilu.cli.demo import demo
 
 app = typer.Typer(
     name="pilu",
-    help="Make a trained linear model forget a person, and prove it.",
+    help="Make a trained model forget a person, and prove it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -24,16 +24,21 @@ app = typer.Typer(
 
 COMMANDS: dict[Callable[..., None], str] = {
     demo: "pilu demo --out demo-output",
-    actions.fit: "pilu fit people.parquet --target y --id row --subject person --out store",
-    actions.quote: "pilu quote store --subject anna --subject ben --epsilon 1",
-    actions.unlearn: "pilu unlearn store --subject anna --epsilon 1",
-    actions.request: "pilu request store --subject anna --due 2027-01-31",
-    actions.run: "pilu run store --epsilon 1 --redraw-if-needed",
-    actions.redraw: "pilu redraw store",
-    records.verify: "pilu verify receipt.json --store store --public-key desk.pub",
+    fitting.fit: "pilu fit people.parquet --target churned --subject customer --out store",
+    changes.unlearn: "pilu unlearn store --subject anna --receipt anna.json",
+    changes.request: "pilu request store --subjects names.txt --due 2027-01-31",
+    changes.run: "pilu run store --receipt receipts --sign desk.key",
+    changes.add: "pilu add store new.parquet",
+    changes.correct: "pilu correct store changed.parquet",
+    changes.sync: "pilu sync store people.parquet --yes",
+    changes.receipts: "pilu receipts store",
+    quotes.quote: "pilu quote store --subject anna --subject ben",
+    changes.redraw: "pilu redraw store",
+    records.letter: "pilu letter anna.json --out anna.html",
+    records.verify: "pilu verify anna.json --store store --public-key desk.pub",
     records.ledger: "pilu ledger store --since 3:5f1c...",
     records.table: "pilu table store --rewrite people.parquet",
-    records.release: "pilu release store --out model.json",
+    records.release: "pilu release store --out model.skops",
     records.predict: "pilu predict store --rows new.csv --out predicted.csv",
     records.report: "pilu report store --out report.html",
     records.keygen: "pilu keygen --private desk.key --public desk.pub",

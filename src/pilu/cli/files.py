@@ -1,79 +1,85 @@
 """Files that commands read and write outside of the store."""
 
+import csv
+import io
 import os
-import secrets
-from collections.abc import Callable
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from pilu.exceptions import DoneWithTrouble, WrongArgument, WrongInput
-from pilu.store.disk import replaced_by, write_new
+from pilu.exceptions import WrongArgument, WrongInput
+from pilu.store.disk import replaced_by, sync_folder, write_new
+
+if TYPE_CHECKING:
+    from pilu.desk.receipt import Receipt
 
 
-class ReceiptFile:
-    """A receipt, written to a temporary file before its change and renamed after it.
+class ReceiptFiles:
+    """Where receipts go: one into a file, those of several people into a new folder.
 
-    If the process is killed in between, the temporary file stays: `pilu verify` against the store
-    tells whether the change was made.
+    In a folder, a receipt is named by the keyed name of the person. `index.csv` lists the names in
+    the clear, as far as they are known.
     """
 
-    def __init__(self, given: Path | None, store: Path, private_key: Path | None) -> None:
-        self.path = given or Path(f"receipt-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json")
-        self._part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.part")
-        self.store, self._private_key = store, private_key
-        self._receipt: Any = None  # until it is written
-        check_output("receipt", self.path, store)
+    def __init__(self, given: Path | None, store: Path, *, n_people: int) -> None:
+        stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
+        several = n_people > 1
+        default = Path(f"receipts-{stamp}" if several else f"receipt-{stamp}.json")
+        self.path, self.store = given or default, store
+        self._in_folder = several
+        check_output("receipt", self.path, store, is_folder=several)
         if self.path.exists():
-            raise WrongArgument("receipt", "a new file", str(self.path))
-        if private_key is not None:
-            from pilu.desk.signing import load_key
+            raise WrongArgument(
+                "receipt", "a new folder" if several else "a new file", str(self.path)
+            )
 
-            load_key(private_key, "private")  # refuses another file before the work starts
-
-    @property
-    def exposure(self) -> Any:
-        """What the receipt says about earlier releases, if anything."""
-        return None if self._receipt is None else self._receipt.exposure
-
-    def delivered_by(self, desk: Any, change: Callable[..., Any], **options: Any) -> Any:
-        """Make a change that passes its receipt to `deliver`, and return its result."""
-        try:
-            result = change(deliver=self._write, **options)
-        except BaseException:
-            # Only the log knows whether the change was made before the error.
-            if self._receipt is not None:
-                if self._receipt.is_in(desk.log()):
-                    self._rename()
-                else:
-                    self._part.unlink(missing_ok=True)
-            raise
-        self._rename()
-        return result
-
-    def _write(self, receipt: Any) -> None:
-        from pilu.desk.signing import sign
-
-        if self._private_key is not None:
-            receipt = receipt.signed(sign(receipt, self._private_key))
-        self._receipt = receipt
-        write_new(self._part, receipt.to_json().encode())
-
-    def _rename(self) -> None:
-        if self._receipt is None:  # there was nothing to forget
+    def write(self, receipts: Sequence["Receipt"]) -> None:
+        """Write receipts to the disk, all or none of them."""
+        if not self._in_folder and len(receipts) == 1:
+            part = self.path.with_name(f".{self.path.name}.part")
+            part.unlink(missing_ok=True)
+            write_new(part, receipts[0].to_json().encode())
+            try:
+                os.link(part, self.path)  # fails if the name is taken
+            finally:
+                part.unlink()
+            sync_folder(self.path.parent)
             return
-        try:
-            os.link(self._part, self.path)  # fails if the name is taken
-            self._part.unlink()
-        except OSError as error:
-            raise DoneWithTrouble(
-                f"the change was made, but its receipt could not be named {self.path}: "
-                f"{error.strerror}. It is in {self._part}."
-            ) from None
+        part = self.path.with_name(f".{self.path.name}.part")
+        part.mkdir(exist_ok=True)
+        for number, receipt in enumerate(receipts):
+            name = f"entry-{number}" if receipt.person is None else receipt.person.name
+            (part / f"{name}.json").write_text(receipt.to_json(), encoding="utf-8")
+        (part / "index.csv").write_text(_index(receipts), encoding="utf-8")
+        for file in part.iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        sync_folder(part)
+        os.rename(part, self.path)
+        sync_folder(self.path.parent)
+
+
+def _index(receipts: Sequence["Receipt"]) -> str:
+    file = io.StringIO()
+    lines = csv.writer(file, lineterminator="\n")
+    lines.writerow(("person", "file"))
+    for receipt in receipts:
+        if receipt.person is not None:
+            lines.writerow((receipt.person.known_as or "", f"{receipt.person.name}.json"))
+    return file.getvalue()
+
+
+def read_names(path: Path) -> list[str]:
+    """Names of people in a file, one on a line; empty lines are passed over."""
+    names = [line.strip() for line in read_text(path, "a list of names").splitlines()]
+    if not any(names):
+        raise WrongInput(f"{path} must have a name on each line, got none.")
+    return [name for name in names if name]
 
 
 def check_output(
-    name: str, path: Path, store: Path, *, inputs: tuple[Path, ...] = (), is_folder: bool = False
+    name: str, path: Path, store: Path, *, inputs: Sequence[str] = (), is_folder: bool = False
 ) -> None:
     """Refuse to write into the store, over an input, or into a folder that does not exist."""
     from pilu.data.tables import is_among
@@ -81,7 +87,9 @@ def check_output(
     whole = path.resolve()
     problems = {
         "outside of the store": store.resolve() in [whole, *whole.parents],
-        "another file than what is read": any(is_among(path, given) for given in inputs),
+        "another file than what is read": any(
+            is_among(path, Path(given)) for given in inputs if "://" not in given
+        ),
         "a folder, for several files": is_folder and path.exists() and not path.is_dir(),
         "a file, not a folder": path.is_dir() and not is_folder,
         "in an existing folder": not path.parent.is_dir(),

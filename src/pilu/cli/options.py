@@ -17,14 +17,17 @@ from pilu.exceptions import WrongArgument, WrongInput
 
 Store = Annotated[Path, typer.Argument(help="The store: a folder made by `pilu fit`.")]
 Subject = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
-        help="The person to forget: a value of the subject column, or of the id column if there "
-        "is no subject column."
+        help="A person: a value of the subject column, or of the id column if there is no subject "
+        "column. Repeat it for several."
     ),
 ]
+Subjects = Annotated[
+    Path | None, typer.Option("--subjects", help="A file of people, one name on each line.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-TableNow = Annotated[Path | None, typer.Option("--table", help="The table, if it was moved.")]
+TableNow = Annotated[str | None, typer.Option("--table", help="The table, if it was moved.")]
 Epsilon = Annotated[float, typer.Option(help="The epsilon to certify.")]
 Delta = Annotated[
     float | None, typer.Option(help="The delta to certify. Default: 1 / (number of rows).")
@@ -41,9 +44,18 @@ Recollect = Annotated[
     typer.Option(help="Sum the statistics again from the table, so that no rounding error stays."),
 ]
 Receipt = Annotated[
-    Path | None, typer.Option(help="The file for the certificate and its evidence.")
+    Path | None,
+    typer.Option(help="The file for a receipt; for those of several people, a new folder."),
 ]
-Sign = Annotated[Path | None, typer.Option(help="The private key that signs the receipt.")]
+Sign = Annotated[Path | None, typer.Option(help="The private key that signs receipts.")]
+Returned = Annotated[
+    list[str] | None,
+    typer.Option(help="A forgotten person who came back and may be learned again; repeat it."),
+]
+WithoutForgotten = Annotated[
+    bool,
+    typer.Option("--without-forgotten", help="Leave out rows of forgotten people."),
+]
 Since = Annotated[str | None, typer.Option(help="A head of the log that you noted earlier.")]
 Out = Annotated[Path, typer.Option(help="The file to write, outside of the store.")]
 
@@ -73,9 +85,21 @@ def bytes_of(text: str) -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
-def only(subjects: list[str]) -> str:
-    """The one subject. typer alone would silently drop all but the last of several."""
-    if len(subjects) != 1:
-        remedy = "To forget several together, queue each with `pilu request`, then use `pilu run`."
-        raise WrongArgument("subject", "one person", subjects, remedy)
-    return subjects[0]
+def number_or_auto(name: str, text: str) -> float | str:
+    """A number, or the word auto."""
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise WrongArgument(name, "a number or auto", text) from None
+
+
+def people(subject: list[str] | None, subjects: Path | None) -> list[str]:
+    """The people whom a command names, by options or in a file; each once."""
+    from pilu.cli.files import read_names
+
+    named = [*(subject or ()), *(read_names(subjects) if subjects is not None else ())]
+    if not named:
+        raise WrongInput("--subject or --subjects must name at least one person.")
+    return list(dict.fromkeys(named))

@@ -11,7 +11,7 @@ import typer
 from pilu.cli.answers import format_table, opened, print_answer, print_checks
 from pilu.cli.files import check_output, read_text, write_whole
 from pilu.cli.options import Json, Out, Since, Store, TableNow, refuse_if
-from pilu.exceptions import CertificateMismatch, LedgerMismatch, WrongInput
+from pilu.exceptions import CertificateMismatch, LedgerMismatch, WrongArgument, WrongInput
 from pilu.report.entries import describe_entry
 from pilu.store.ledger import Ledger, check_is_store
 from pilu.store.log import check_proof, proof_of_growth, proof_of_place
@@ -96,7 +96,7 @@ def verify(
         )
         with opened(what) as desk:
             noted = None if since is None else Head.parse(since)
-            print_checks(what, check_store(desk.store, since=noted, table=table), as_json)
+            print_checks(what, check_store(desk, since=noted, table=table), as_json)
         return
     text = read_text(what, _FILES)
     record = _record_of(what, text)
@@ -158,7 +158,7 @@ def _verified_receipt(
     if public_key is not None:
         check_signature(receipt, public_key)
     with nullcontext() if folder is None else opened(folder) as desk:
-        checks = check_receipt(receipt, None if desk is None else desk.store, table)
+        checks = check_receipt(receipt, desk, table)
     return {**checks, "signed_by_the_key": public_key is not None}
 
 
@@ -188,38 +188,37 @@ def keygen(
 
 
 def release(store: Store, out: Out, as_json: Json = False) -> None:
-    """Write coefficients that may be published: rounded, and bound to the last certificate."""
-
-    def deliver(record: dict[str, Any]) -> None:
-        write_whole(out, json.dumps(record, indent=1) + "\n")
-
+    """Write the model for others: as JSON, or as a scikit-learn pipeline (.skops)."""
+    format = out.suffix.lower().removeprefix(".") or "json"
     with opened(store) as desk:
-        check_output("out", out, store, inputs=(desk.table(),))
-        record = desk.release(deliver)
-    bound = record["certificate_sha256"] or "none, since nothing was forgotten yet"
-    units = record["grid_rounding_units"]
-    size = "" if units is None else f", {units:.2g} of their rounding units"
-    text = f"{out}: coefficients on a grid of {record['grid']:.3g}{size}. Certificate: {bound}"
-    shown = {name: record[name] for name in ("sha256", "certificate_sha256", "grid")}
-    print_answer(shown, text, as_json)
+        check_output("out", out, store, inputs=desk.tables())
+        if format not in desk.formats:
+            raise WrongArgument(
+                "out", f"a file that ends in .{' or .'.join(desk.formats)}", str(out)
+            )
+        record = desk.release(out, format)
+    bound = record["certificate_sha256"] or "none, since nothing was changed since the fit"
+    shown = {
+        name: record[name] for name in ("sha256", "certificate_sha256", "grid") if name in record
+    }
+    grid = f", coefficients on a grid of {record['grid']:.3g}" if "grid" in record else ""
+    print_answer(shown, f"{out}: the model{grid}. Certificate: {bound}", as_json)
 
 
 def predict(
     store: Store,
-    rows: Annotated[Path, typer.Option(help="A table with the same features as the fitted one.")],
+    rows: Annotated[str, typer.Option(help="A table with the same features as the fitted one.")],
     out: Out,
     probabilities: Annotated[
         bool,
-        typer.Option("--probabilities", help="Add the probability of each class (logistic loss)."),
+        typer.Option("--probabilities", help="Add the probability of each class."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write predictions for new rows to a CSV file."""
-    from pilu.desk.predicting import predict_table
-
+    """Write predictions for the rows of a table to a CSV file, each with its id."""
     with opened(store) as desk:
-        check_output("out", out, store, inputs=(rows, desk.table()))
-        n = predict_table(desk.store.read(), rows, out, probabilities=probabilities)
+        check_output("out", out, store, inputs=[rows, *desk.tables()])
+        n = desk.predict_table(rows, out, probabilities=probabilities)
     print_answer({"out": str(out), "n_rows": n}, f"{out}: {n:,} predictions", as_json)
 
 
@@ -234,17 +233,17 @@ def table(
 ) -> None:
     """Find rows of forgotten people that are still in your table, and remove them."""
     from pilu.data.tables import is_pattern
-    from pilu.desk.rewriting import rewrite_without_forgotten, still_in_table
+    from pilu.desk.rewriting import rewrite_without
 
     with opened(store) as desk:
-        snapshot, path = desk.store.read(), desk.table(table)
-    rows = still_in_table(snapshot, path).tolist()
+        forgotten, path = desk.forgotten(), Path(table or desk.tables()[0])
+    rows = forgotten.still_in(path).tolist()
     text = f"{path}: {len(rows):,} row(s) of forgotten people"
     if rows:
         text += f": {', '.join(map(str, rows[:12]))}" + (", ..." if len(rows) > 12 else "")
     if rewrite is not None:
         check_output("rewrite", rewrite, store, is_folder=is_pattern(path))
-        n_left = rewrite_without_forgotten(snapshot, path, rewrite)
+        n_left = rewrite_without(forgotten, path, rewrite)
         text += f"\n{rewrite}: {n_left:,} rows without them"
     rewritten = None if rewrite is None else str(rewrite)
     print_answer({"table": str(path), "rows": rows, "rewritten": rewritten}, text, as_json)
@@ -254,15 +253,42 @@ def report(
     store: Store,
     out: Out,
     table: TableNow = None,
-    people: Annotated[int, typer.Option(help="The most people to quote, drawn at random.")] = 500,
+    people: Annotated[
+        int, typer.Option(help="With --method langevin: the most people to quote.")
+    ] = 500,
     as_json: Json = False,
 ) -> None:
-    """Write an HTML page: what is certified, the budget, the costs, all certificates, the log."""
+    """Write an HTML page: what is certified, how good the model is, who waits, what to do."""
     from pilu.report.contents import read_contents
     from pilu.report.page import render
 
     with opened(store) as desk:
-        check_output("out", out, store, inputs=(desk.table(table),))
-        page = render(read_contents(desk.store, table, people))
+        check_output("out", out, store, inputs=[table] if table else desk.tables())
+        page = render(read_contents(desk, table, people))
     write_whole(out, page)
     print_answer({"out": str(out)}, f"Open {out} in a browser.", as_json)
+
+
+def letter(
+    receipt: Annotated[Path, typer.Argument(help="The receipt of one person.")],
+    out: Annotated[Path, typer.Option(help="The letter to write: .html or .txt.")],
+    template: Annotated[
+        Path | None, typer.Option(help="Your own Jinja2 template (docs/letters.md).")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The person's name, to be printed.")] = None,
+    company: Annotated[str | None, typer.Option(help="Your name, to be printed.")] = None,
+    contact: Annotated[str | None, typer.Option(help="Whom to ask, to be printed.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a letter in plain words about a receipt."""
+    from pilu.desk.letters import letter_of
+    from pilu.desk.receipt import Receipt
+
+    format = out.suffix.lower().removeprefix(".")
+    if format not in ("html", "txt"):
+        raise WrongArgument("out", "a file that ends in .html or .txt", str(out))
+    found = Receipt.from_json(read_text(receipt, "a receipt"))
+    details = {"name": name, "company": company, "contact": contact}
+    given = {key: value for key, value in details.items() if value is not None}
+    write_whole(out, letter_of(found, format=format, template=template, **given))
+    print_answer({"out": str(out)}, f"{out}: the letter", as_json)

@@ -5,7 +5,7 @@ both share is here: the queue of requests, and receipts, which are signed and ha
 change that they certify is in the log.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from importlib import import_module
@@ -217,6 +217,11 @@ class Desk:
         with self.store.ledger.reading() as ledger:
             return list(ledger.outbox())
 
+    def n_people(self, place: int) -> int:
+        """How many people an entry of the log is about."""
+        named = self.log().entries[place].record.get("people")
+        return 0 if named is None else Head.parse(named).size
+
     def deliver_again(self, place: int, deliver: Deliver, sign: Path | None = None) -> Outcome:
         """Hand over the receipts of an entry whose delivery failed."""
         return self._handed_over(place, deliver, sign)
@@ -227,6 +232,7 @@ class Desk:
         deliver: Deliver | None,
         sign: Path | None,
         notes: Sequence[str] = (),
+        known: Mapping[str, str] | None = None,
     ) -> Outcome:
         """Make the receipts of an entry of the log, sign them, and hand them over.
 
@@ -239,7 +245,7 @@ class Desk:
             raise WrongInput(f"the receipts of entry {place} were delivered already.")
         certificate = Certificate.from_json(kept[place]["certificate"])
         entry, exposures = log.entries[place], kept[place]["exposures"]
-        receipts = tuple(receipts_of(log, entry, people, certificate, exposures))
+        receipts = tuple(receipts_of(log, entry, people, certificate, exposures, known or {}))
         if sign is not None:  # the same for all: it is about the entry
             envelope = sign_statement(receipts[0], sign)
             receipts = tuple(receipt.signed(envelope) for receipt in receipts)

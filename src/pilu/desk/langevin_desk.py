@@ -44,6 +44,8 @@ from pilu.store.store import Change, Snapshot, Store, check_is_free
 
 Positions = NDArray[np.intp]
 
+_SCORED = 1_000  # rows on which the score of a quote is predicted
+
 
 class LangevinDesk(Desk):
     """A store whose model forgets by Langevin steps or redraws."""
@@ -127,13 +129,23 @@ class LangevinDesk(Desk):
     def quote(
         self, subjects: Sequence[Any], table: str | Path | None = None, **options: Any
     ) -> Quote:
-        """What forgetting each of the subjects would cost; options as in `LangevinRidge.quote`."""
+        """What forgetting each of the subjects would cost; options as in `LangevinRidge.quote`.
+
+        For ridge, scores before and after are predicted on some rows of the table.
+        """
         with self.store.ledger.reading() as ledger:
             gone = forgotten_people(ledger)
         held = self.read()
         groups = [_positions(held, subject, gone) for subject in subjects]
         model = held.attached(table, _together(groups))
         listed = [group.tolist() for group in groups]
+        if model.fitted_.law.is_gaussian:
+            some = held.table(table)
+            places = np.unique(
+                np.linspace(0, some.n_rows - 1, min(_SCORED, some.n_rows)).astype(int)
+            )
+            batch = some.take(places)
+            options = {"validation": (batch.X, batch.y), **options}
         return model.quote(listed, accountant=coarse_accountant(model.fitted_.law), **options)
 
     def tables(self) -> list[str]:

@@ -8,7 +8,7 @@ exposure are kept nowhere else.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pilu.certify.certificate import Certificate, strict_json
@@ -33,6 +33,7 @@ class Person:
     record: Mapping[str, Any]
     place: int
     proof: tuple[bytes, ...]
+    known_as: str | None = field(default=None, compare=False)  # in memory only, never written
 
     @property
     def name(self) -> str:
@@ -174,8 +175,12 @@ def receipts_of(
     people: Sequence[Mapping[str, Any]],
     certificate: Certificate,
     exposures: Mapping[str, Any],
+    known: Mapping[str, str],
 ) -> Iterator[Receipt]:
-    """A receipt for each of the people of an entry, or one if it is about nobody in particular."""
+    """A receipt for each of the people of an entry, or one if it is about nobody in particular.
+
+    `known` are names in the clear, by keyed names.
+    """
     check_is_of(certificate, entry)
     proof = tuple(merkle.inclusion(log.leaves, entry.place))
     shared = Receipt(entry.record, certificate, entry.place, log.head, proof)
@@ -183,5 +188,5 @@ def receipts_of(
         yield shared
     proofs = merkle.inclusions([merkle.leaf(canonical(record)) for record in people])
     for place, (record, path) in enumerate(zip(people, proofs, strict=True)):
-        person = Person(record, place, tuple(path))
+        person = Person(record, place, tuple(path), known.get(record["subject"]))
         yield replace(shared, person=person, exposure=exposures.get(person.name))

@@ -4,12 +4,14 @@ Rows stay in the user's tables. A change reads them, compares them with the keye
 store keeps, and runs the whole program on the rows that are there afterwards.
 """
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pilu.data.table import Columns
-from pilu.desk.desk import Deliver, Desk, Outcome, check_signing_key
+from pilu.desk.desk import Deliver, Desk, Outcome, check_signing_key, one_or_many
 from pilu.desk.differences import Difference, compare, listed
 from pilu.desk.learned import Learned
 from pilu.desk.people import leaf_of
@@ -25,11 +27,21 @@ from pilu.desk.refit_plans import (
 )
 from pilu.desk.refit_release import json_release, skops_release
 from pilu.desk.refit_snapshot import RefitSnapshot
-from pilu.desk.refitting import Heritage, describe_how, fit_store, refit
+from pilu.desk.refitting import Heritage, describe_how, fit_store, refit, score_after
 from pilu.desk.rewriting import Forgotten
 from pilu.desk.rows import match
 from pilu.exceptions import AlreadyForgotten, WrongInput
 from pilu.store.store import Change, Snapshot, check_is_free
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What forgetting people would change, and how long it took to find out."""
+
+    n_people: int
+    n_rows: int
+    score: Mapping[str, Any] | None  # before and after, on rows that are left
+    seconds: float
 
 
 class RefitDesk(Desk):
@@ -153,6 +165,17 @@ class RefitDesk(Desk):
         rows, _ = held.read_rows(table)
         return compare(held, rows, match(held.names, held.digests, rows))
 
+    def dry_run(self, subjects: Any, table: str | Path | None = None) -> DryRun:
+        """What forgetting people would change; nothing is."""
+        people, started = one_or_many(subjects), time.perf_counter()
+        snapshot = self.store.read()
+        held = RefitSnapshot.of(snapshot)
+        self._check_among(held, people)
+        plan = plan_to_forget(held, self._hashed(people), table)
+        score = score_after(held, plan)
+        seconds = time.perf_counter() - started
+        return DryRun(len(people), int(sum(plan.forgotten.values())), score, seconds)
+
     def sync(
         self,
         table: str | Path | None = None,
@@ -205,10 +228,12 @@ class RefitDesk(Desk):
             if made.returned:
                 change.note({"kind": "return"}, people=[leaf_of(n) for n in sorted(made.returned)])
             entry = refit(change, held, made)
-        return self._handed_over(entry.place, deliver, sign, made.notes)
+        return self._handed_over(entry.place, deliver, sign, made.notes, made.known)
 
     def _check_known(self, change: Change, people: Sequence[Any]) -> None:
-        held = RefitSnapshot.of(change.snapshot)
+        self._check_among(RefitSnapshot.of(change.snapshot), people)
+
+    def _check_among(self, held: RefitSnapshot, people: Sequence[Any]) -> None:
         known = set(held.names.by_hash("subject"))
         hashed = dict(zip(people, self._hashed(people), strict=True))
         again = [name for name, one in hashed.items() if one in held.suppressed]

@@ -35,6 +35,7 @@ class Plan:
     exposures: Mapping[str, Any] = field(default_factory=dict)  # by the person's keyed name
     state: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    known: Mapping[str, str] = field(default_factory=dict)  # names in the clear, by keyed names
 
 
 def plan_to_forget(
@@ -60,6 +61,7 @@ def plan_to_forget(
         forgotten=_counts(hashes[leaving], people),
         exposures=_exposures(held, rows, matched, leaving, list(people)),
         notes=tuple(_notes(held.folder, rows, matched, gone)),
+        known=_known_names(rows, frozenset(people)),
     )
 
 
@@ -209,6 +211,12 @@ def _notes(folder: Path, rows: Rows, matched: Matched, gone: frozenset[bytes]) -
             f"{int(hidden.sum())} row(s) of forgotten people are still in the table. "
             f"`pilu table {folder} --rewrite FILE` writes it without them."
         )
+
+
+def _known_names(rows: Rows, people: frozenset[bytes]) -> dict[str, str]:
+    hashes = rows.names.hashes["subject"]
+    places = np.flatnonzero(are_among(hashes, people)).tolist()
+    return {hashes[k].tobytes().hex(): rows.people[k] for k in places}
 
 
 def _counts(hashes: NDArray[np.uint8], names: Iterable[bytes]) -> dict[bytes, int]:

@@ -140,6 +140,12 @@ def refit(change: Change, held: RefitSnapshot, plan: Plan) -> Entry:
     )
 
 
+def score_after(held: RefitSnapshot, plan: Plan) -> dict[str, Any] | None:
+    """The score before and after a plan, as the log would keep it."""
+    done = _run(held.program, plan.rows, held.options, held.refitted())
+    return changed_score(held.released, done.release.estimator, plan.rows.table)
+
+
 def describe_how(model: str, alpha: float | str, pipeline: str | None) -> dict[str, Any]:
     """How to make the program of a store."""
     return describe_default(model, alpha) if pipeline is None else describe_file(pipeline)

@@ -1,0 +1,364 @@
+"""Commands that change a store: people are forgotten, rows come and go."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pilu.cli.answers import (
+    describe_exposure,
+    describe_left,
+    opened,
+    print_answer,
+    print_warning,
+)
+from pilu.cli.files import ReceiptFiles
+from pilu.cli.options import (
+    Json,
+    KeepEmptyClasses,
+    Receipt,
+    Recollect,
+    RedrawIfNeeded,
+    Returned,
+    Sign,
+    Store,
+    Subject,
+    Subjects,
+    TableNow,
+    WithoutForgotten,
+    people,
+    refuse_if,
+)
+from pilu.exceptions import DoneWithTrouble, WrongInput
+
+if TYPE_CHECKING:
+    from pilu.desk.desk import Desk, Outcome
+
+_LANGEVIN = "With --method langevin: "
+
+Epsilon = Annotated[
+    float | None, typer.Option(help=_LANGEVIN + "the epsilon to certify. Default: 1.")
+]
+Delta = Annotated[
+    float | None, typer.Option(help=_LANGEVIN + "the delta to certify. Default: 1 / rows.")
+]
+Steps = Annotated[
+    int | None, typer.Option("--steps", help=_LANGEVIN + "unlearning steps, K. Default: 80.")
+]
+_NAMES = {"n_unlearn_steps": "--steps"}
+
+
+def unlearn(
+    store: Store,
+    subject: Subject = None,
+    subjects: Subjects = None,
+    table: TableNow = None,
+    receipt: Receipt = None,
+    sign: Sign = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    n_unlearn_steps: Steps = None,
+    how: Annotated[
+        str | None,
+        typer.Option("--by", help=_LANGEVIN + "langevin or redraw. Default: langevin."),
+    ] = None,
+    redraw_if_needed: RedrawIfNeeded = False,
+    keep_empty_classes: KeepEmptyClasses = False,
+    recollect: Recollect = False,
+    as_json: Json = False,
+) -> None:
+    """Forget all rows of people now, and write a receipt for each of them."""
+    named = people(subject, subjects)
+    own = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "n_unlearn_steps": n_unlearn_steps,
+        "method": how,
+        "redraw_if_needed": redraw_if_needed or None,
+        "keep_empty_classes": keep_empty_classes or None,
+        "recollect": recollect or None,
+    }
+    with opened(store) as desk:
+        files = ReceiptFiles(receipt, store, n_people=len(named))
+        options = {"table": table, **_own_options(desk, own)}
+        _change(desk, desk.unlearn, files, sign, as_json, subjects=named, **options)
+
+
+def request(
+    store: Store,
+    subject: Subject = None,
+    subjects: Subjects = None,
+    due: Annotated[
+        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="The last day to forget them.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Queue people for the next `pilu run`."""
+    named = people(subject, subjects)
+    with opened(store) as desk:
+        desk.request(named, None if due is None else due.date())
+        waiting = len(desk.pending())
+    print_answer(
+        {"pending": waiting},
+        f"Queued {len(named):,}. Pending: {waiting:,}. Next: pilu run {store}",
+        as_json,
+    )
+
+
+def run(
+    store: Store,
+    table: TableNow = None,
+    receipt: Receipt = None,
+    sign: Sign = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    n_unlearn_steps: Steps = None,
+    redraw_if_needed: RedrawIfNeeded = False,
+    keep_empty_classes: KeepEmptyClasses = False,
+    recollect: Recollect = False,
+    as_json: Json = False,
+) -> None:
+    """Forget all queued people, as one group, and write a receipt for each of them."""
+    own = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "n_unlearn_steps": n_unlearn_steps,
+        "redraw_if_needed": redraw_if_needed or None,
+        "keep_empty_classes": keep_empty_classes or None,
+        "recollect": recollect or None,
+    }
+    with opened(store) as desk:
+        waiting = len(desk.pending())
+        if not waiting:
+            print_answer({"pending": 0}, "No requests are pending.", as_json)
+            return
+        files = ReceiptFiles(receipt, store, n_people=waiting)
+        options = {"table": table, **_own_options(desk, own)}
+        _change(desk, desk.run, files, sign, as_json, **options)
+
+
+def redraw(
+    store: Store,
+    recollect: Recollect = False,
+    table: TableNow = None,
+    receipt: Receipt = None,
+    sign: Sign = None,
+    as_json: Json = False,
+) -> None:
+    """Draw new parameters from the remaining rows: epsilon = 0, and the full budget again."""
+    with opened(store) as desk:
+        change = _method_of(desk, "redraw", "a refit needs no redraw: it has no budget.")
+        files = ReceiptFiles(receipt, store, n_people=1)
+        _change(desk, change, files, sign, as_json, recollect=recollect, table=table)
+
+
+def add(
+    store: Store,
+    table: Annotated[str, typer.Argument(help="A table of new rows, with the same columns.")],
+    returned: Returned = None,
+    without_forgotten: WithoutForgotten = False,
+    receipt: Receipt = None,
+    sign: Sign = None,
+    as_json: Json = False,
+) -> None:
+    """Learn new rows. The store reads this table from now on, too."""
+    with opened(store) as desk:
+        change = _method_of(desk, "add", _ONLY_REFIT)
+        files = ReceiptFiles(receipt, store, n_people=1)
+        options = {"returned": returned or (), "without_forgotten": without_forgotten}
+        _change(desk, change, files, sign, as_json, table=table, **options)
+
+
+def correct(
+    store: Store,
+    table: Annotated[str, typer.Argument(help="A table of corrected rows, with their ids.")],
+    receipt: Receipt = None,
+    sign: Sign = None,
+    as_json: Json = False,
+) -> None:
+    """Replace rows by corrected ones of the same ids (rectification)."""
+    with opened(store) as desk:
+        change = _method_of(desk, "correct", _ONLY_REFIT)
+        files = ReceiptFiles(receipt, store, n_people=1)
+        _change(desk, change, files, sign, as_json, table=table)
+
+
+def sync(
+    store: Store,
+    table: Annotated[
+        str | None, typer.Argument(help="The table to follow. Default: those of the store.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Apply what is shown.")] = False,
+    forget_missing: Annotated[
+        bool,
+        typer.Option(
+            "--forget-missing",
+            help="Forget people who disappeared as if they had asked: with receipts, and they are "
+            "refused if they turn up again.",
+        ),
+    ] = False,
+    returned: Returned = None,
+    without_forgotten: WithoutForgotten = False,
+    receipt: Receipt = None,
+    sign: Sign = None,
+    as_json: Json = False,
+) -> None:
+    """Show what appeared, changed and disappeared in the table; with --yes, follow it."""
+    with opened(store) as desk:
+        change = _method_of(desk, "sync", _ONLY_REFIT)
+        difference = desk.compare(table)  # type: ignore[attr-defined]
+        shown = {
+            "new": difference.n_new,
+            "changed": difference.n_changed,
+            "missing": difference.n_missing,
+            "same": difference.n_same,
+            "new_people": len(difference.new_people),
+            "missing_people": len(difference.missing_rows),
+            "forgotten_people": list(difference.forgotten_people),
+        }
+        if not yes or difference.is_empty:
+            apply = "" if difference.is_empty else "\nNothing was changed. Apply it with --yes."
+            print_answer(
+                {**shown, "applied": False}, _describe_difference(difference) + apply, as_json
+            )
+            return
+        if not as_json:
+            typer.echo(_describe_difference(difference))
+        n_people = len(difference.missing_rows) if forget_missing else 1
+        files = ReceiptFiles(receipt, store, n_people=n_people)
+        _change(
+            desk,
+            change,
+            files,
+            sign,
+            as_json,
+            table=table,
+            forget_missing=forget_missing,
+            returned=returned or (),
+            without_forgotten=without_forgotten,
+        )
+
+
+def receipts(
+    store: Store, receipt: Receipt = None, sign: Sign = None, as_json: Json = False
+) -> None:
+    """Write receipts that an interrupted command did not deliver."""
+    with opened(store, quiet=True) as desk:
+        places, written = desk.undelivered(), []
+        for place in places:
+            n_people = desk.n_people(place)
+            given = receipt
+            if receipt is not None and len(places) > 1:
+                given = receipt.with_name(f"{receipt.stem}-{place}{receipt.suffix}")
+            files = ReceiptFiles(given, store, n_people=n_people)
+            desk.deliver_again(place, files.write, sign)
+            written.append(str(files.path))
+    text = "\n".join(written) if written else "All receipts were delivered."
+    print_answer({"receipts": written}, text, as_json)
+
+
+_ONLY_REFIT = "only a store of --method refit takes rows that come and go."
+
+
+def _method_of(desk: "Desk", name: str, reason: str) -> Callable[..., "Outcome"]:
+    method: Callable[..., Outcome] | None = getattr(desk, name, None)
+    if method is None:
+        raise WrongInput(f"{desk.folder} forgets by {desk.method}: {reason}")
+    return method
+
+
+def _own_options(desk: "Desk", own: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the Langevin desk; refused for another."""
+    given = {name: value for name, value in own.items() if value is not None}
+    if desk.method == "langevin":
+        return given
+    refuse_if(
+        {
+            f"{_NAMES.get(name, '--by' if name == 'method' else '--' + name.replace('_', '-'))} "
+            f"must be left out: {desk.folder} forgets by {desk.method}.": True
+            for name in given
+        }
+    )
+    return {}
+
+
+def _change(
+    desk: "Desk",
+    change: Callable[..., "Outcome | None"],
+    files: ReceiptFiles,
+    sign: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Change a store, write receipts, and print what was done."""
+    outcome = change(deliver=files.write, sign=sign, **options)
+    if outcome is None:
+        print_answer({"pending": 0}, "No requests are pending.", as_json)
+        return
+    entry = desk.log().entries[outcome.place].record
+    left = [describe_left(desk)] if desk.method == "langevin" else []
+    exposures = [r.exposure for r in outcome.receipts if r.exposure is not None]
+    told = [describe_exposure(exposures)] if exposures else []
+    record = json.loads(outcome.certificate.without_evidence().to_json())
+    for note in outcome.notes:
+        print_warning(note)
+    what = "Receipts" if len(outcome.receipts) > 1 else "Receipt"
+    lines = [
+        _describe_change(entry, len(outcome.receipts)),
+        *_describe_score(entry.get("score")),
+        *told,
+        *left,
+        f"{what}, the only copy of the evidence: {files.path}",
+        f"Head of the log: {outcome.head}",
+    ]
+    answer = {
+        **record,
+        "kind": entry["kind"],
+        "n_people": len(exposures),
+        "n_rows_left": entry["n_rows"] if desk.method == "refit" else None,
+        "score": entry.get("score"),
+        "notes": list(outcome.notes),
+        "head": str(outcome.head),
+        "receipt": str(files.path),
+    }
+    try:
+        print_answer(answer, "\n".join(lines), as_json)
+        sys.stdout.flush()
+    except OSError as error:  # an error of its own: the change was made
+        raise DoneWithTrouble(
+            f"the change was made, but the answer could not be printed: {error.strerror}. "
+            f"{what}: {files.path}"
+        ) from None
+
+
+def _describe_change(entry: Mapping[str, Any], n_people: int) -> str:
+    from pilu.report.entries import describe_entry
+
+    return describe_entry(entry)
+
+
+def _describe_score(score: Mapping[str, Any] | None) -> list[str]:
+    if score is None or score.get("value") is None:
+        return []
+    before = score.get("before")
+    changed = "" if before is None else f" (before: {before})"
+    return [f"{score['metric']} {score['how']}: {score['value']}{changed}"]
+
+
+def _describe_difference(difference: Any) -> str:
+    lines = [
+        f"{difference.n_new:,} new row(s), of {len(difference.new_people):,} new people among "
+        "others",
+        f"{difference.n_changed:,} changed row(s)",
+        f"{difference.n_missing:,} row(s) disappeared; {len(difference.missing_rows):,} people "
+        "have none left",
+        f"{difference.n_same:,} row(s) as before",
+    ]
+    if difference.forgotten_people:
+        shown = ", ".join(difference.forgotten_people[:10])
+        lines.append(f"forgotten people who turn up again: {shown}")
+    return "\n".join(lines)
