@@ -103,6 +103,7 @@ def test_a_column_that_is_there_twice():
         ),
         ([1, -2, 3, -4], {"model": "poisson"}, "--target y: 2 targets are not non-negative, the "
          "first in row 2. Leave such rows out, or choose --model ridge."),
+        ([0] * 4, {"model": "poisson"}, "--target y: at least one count must be above 0 for"),
         ([1, 2, 0, 4], {"model": "gamma"}, "--target y: 1 targets are not positive, in row 3."),
         ([0.5, 1.5, 0.5, 1.5], {"model": "logistic"}, "--target y: 4 classes are not whole"),
         ([date(2020, 1, 1)] * 4, {}, "--target y: the target must be a number, got date32[day]. "
@@ -140,8 +141,8 @@ def test_nothing_left_to_learn_from():
 
 def test_too_few_rows_and_people():
     starts(problems({"y": ["a"], "x": [1]}), ["the table must have at least 2 rows, got 1."])
-    empty = pa.table({"y": pa.array([], pa.string()), "x": pa.array([], pa.float64())})
-    starts(problems(empty), ["the table must have at least 2 rows, got 0."])
+    empty = pa.table({"y": pa.array([], pa.string()), "x": pa.array([], pa.decimal128(9, 2))})
+    starts(problems(empty, categories=["x"]), ["the table must have at least 2 rows, got 0."])
     starts(
         problems(GOOD | {"who": ["p"] * 4}, subject="who"),
         ["--subject who: there must be at least 2 people, got one for all rows."],

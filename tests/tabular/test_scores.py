@@ -172,6 +172,15 @@ def test_classes_that_are_missing_from_folds():
     assert "could not be measured" in score.words
 
 
+def test_counts_that_only_one_person_has():
+    who = [f"p{i // 4}" for i in range(20)]
+    columns = {"x": list(range(20)), "y": [3, 1, 2, 4] + [0] * 16, "who": who}
+    program, frame, layout = prepared(columns, subject="who", model="poisson")
+    score = cross_validated(program, frame, layout)
+    assert score.folds == 0  # without that person there is no mean, and the others are all alike
+    assert not score.is_useful()
+
+
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 7])
 @pytest.mark.parametrize("classes", [True, False])
 def test_tiny_tables(n, classes):

@@ -163,6 +163,11 @@ def _check_whole(
             f"--subject {layout.subject}: there must be at least 2 people, got one for all rows. "
             "Name another column by --subject."
         )
+    if layout.bound == "non-negative" and y is not None and len(y) and not y.any():
+        reader.problems.append(
+            f"--target {layout.target}: at least one count must be above 0 for --model poisson, "
+            "got none. Choose --model ridge."
+        )
     if not layout.kinds:
         why = "; ".join(f"{name!r} is left out: {why}" for name, why in layout.left_out.items())
         reader.problems.append(
