@@ -72,7 +72,7 @@ def encoded(column: Any) -> tuple[NDArray[np.int64], list[str | None]]:
     The levels may have some that do not occur, or one level twice.
     """
     pa, array = arrow(), column
-    if pa.types.is_null(array.type):
+    if pa.types.is_null(array.type) or not len(array):
         return np.full(len(array), -1), []
     if not pa.types.is_dictionary(array.type):
         if str(array.type) in ("string_view", "halffloat"):  # they have no dictionaries

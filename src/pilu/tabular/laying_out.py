@@ -13,7 +13,7 @@ from pilu.tabular.frames import read_frame
 from pilu.tabular.kinds import kind_of
 from pilu.tabular.layout import Layout
 from pilu.tabular.pipelines import MODELS, bound_for, task_for
-from pilu.tabular.reading import Reader, is_number, people_in
+from pilu.tabular.reading import Reader, is_number
 
 MOST_CLASSES_OF_NUMBERS = 20  # more different numbers than that are no classes
 
@@ -61,7 +61,7 @@ def lay_out(
 
     task, labels = _task(reader, target, model)
     special = {name for option, name in named if option in roles}
-    people = people_in(table.column(subject)) if subject in table.column_names else None
+    people = _people(reader, subject)
     kinds: dict[str, str] = {}
     left_out = dict.fromkeys(ignore, "named by --ignore")
     by_text: dict[str, str] = {}
@@ -100,6 +100,14 @@ def _check_roles(reader: Reader, named: list[tuple[str, str]]) -> None:
                 f"column {name!r} is named by {first[name]} and by {option}. Name it once."
             )
         first.setdefault(name, option)
+
+
+def _people(reader: Reader, subject: str | None) -> NDArray[np.int64] | None:
+    """A code for the person of each row; None without a column that names people."""
+    if subject is None or not reader.has(subject):
+        return None
+    column = reader.table.column(subject)
+    return encoded(column)[0] if family_of(column.type) in ("text", "number") else None
 
 
 def _named_kind(reader: Reader, name: str, column: Any, kind: str) -> tuple[str | None, str]:
@@ -154,6 +162,11 @@ def _check_whole(
         reader.problems.append(
             f"--subject {layout.subject}: there must be at least 2 people, got one for all rows. "
             "Name another column by --subject."
+        )
+    if layout.bound == "non-negative" and y is not None and len(y) and not y.any():
+        reader.problems.append(
+            f"--target {layout.target}: at least one count must be above 0 for --model poisson, "
+            "got none. Choose --model ridge."
         )
     if not layout.kinds:
         why = "; ".join(f"{name!r} is left out: {why}" for name, why in layout.left_out.items())

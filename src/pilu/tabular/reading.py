@@ -16,7 +16,6 @@ from pilu.tabular.cells import (
     absent,
     arrow,
     days_of,
-    encoded,
     family_of,
     numbers_of,
     texts_of,
@@ -209,12 +208,6 @@ class Reader:
             if text is not None and not is_number(text):
                 return f", such as {text!r} in row {place + 1}"
         return ""
-
-
-def people_in(column: Any) -> NDArray[np.int64]:
-    """A code for each person of a subject column, without checks; -1 is missing."""
-    codes, _ = encoded(column)
-    return codes
 
 
 def _whole_numbers(column: Any) -> NDArray[Any] | None:

@@ -101,7 +101,7 @@ def cross_validated(estimator: Any, frame: Frame, layout: Layout, *, folds: int 
     metric = _metric(estimator, len(np.unique(y)) if layout.task == "class" else 0)
     values = []
     for train, test in _splits(n_folds, y, groups, layout.task):
-        if _can_learn(y[train], layout.task):
+        if _can_learn(y[train], layout):
             fitted = _fit(estimator, frame, groups, train)
             w = None if weights is None else weights[test]
             values.append(_measure(metric, fitted, frame.X.iloc[test], y[test], w))
@@ -194,8 +194,11 @@ def _splits(n_folds: int, y: NDArray[Any], groups: Rows | None, task: str) -> An
     return KFold(n_folds, shuffle=True, random_state=0).split(y)
 
 
-def _can_learn(y: NDArray[Any], task: str) -> bool:
-    return task == "number" or len(np.unique(y)) > 1
+def _can_learn(y: NDArray[Any], layout: Layout) -> bool:
+    """Whether targets have two classes, or a mean that has a logarithm where one is needed."""
+    if layout.task == "class":
+        return len(np.unique(y)) > 1
+    return layout.bound == "none" or bool(y.any())
 
 
 def _codes(subjects: list[str] | None) -> Rows | None:
