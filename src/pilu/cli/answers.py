@@ -43,10 +43,16 @@ def print_answer(record: Any, text: str, as_json: bool) -> None:
 
 def print_checks(what: Any, checks: Mapping[str, bool], as_json: bool) -> None:
     """Print the result of each check."""
+    unknown = checks.get("in_the_log_of_its_head") and not checks["in_the_log_of_the_store"]
     lines = [
         f"  {'yes' if good else 'no ' if name in _FACTS else '-  '}  {name.replace('_', ' ')}"
         for name, good in checks.items()
     ]
+    if unknown:
+        lines.append(
+            "It is not shown to be in any log: pass --store, or compare its head with one that you "
+            "noted."
+        )
     print_answer(dict(checks), "\n".join([f"{what} holds (-: not checked).", *lines]), as_json)
 
 

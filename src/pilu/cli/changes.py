@@ -34,6 +34,7 @@ from pilu.cli.options import (
     refuse_if,
 )
 from pilu.exceptions import DoneWithTrouble, WrongInput
+from pilu.report.entries import count, describe_entry
 
 if TYPE_CHECKING:
     from pilu.desk.desk import Desk, Outcome
@@ -308,8 +309,7 @@ def _change(
         print_warning(note)
     what = "Receipts" if len(outcome.receipts) > 1 else "Receipt"
     lines = [
-        _describe_change(entry, len(outcome.receipts)),
-        *_describe_score(entry.get("score")),
+        describe_entry(entry),
         *told,
         *left,
         f"{what}, the only copy of the evidence: {files.path}",
@@ -335,30 +335,16 @@ def _change(
         ) from None
 
 
-def _describe_change(entry: Mapping[str, Any], n_people: int) -> str:
-    from pilu.report.entries import describe_entry
-
-    return describe_entry(entry)
-
-
-def _describe_score(score: Mapping[str, Any] | None) -> list[str]:
-    if score is None or score.get("value") is None:
-        return []
-    before = score.get("before")
-    changed = "" if before is None else f" (before: {before})"
-    return [f"{score['metric']} {score['how']}: {score['value']}{changed}"]
-
-
 def _describe_difference(difference: Any) -> str:
     lines = [
-        f"{difference.n_new:,} new row(s), of {len(difference.new_people):,} new people among "
-        "others",
-        f"{difference.n_changed:,} changed row(s)",
-        f"{difference.n_missing:,} row(s) disappeared; {len(difference.missing_rows):,} people "
-        "have none left",
-        f"{difference.n_same:,} row(s) as before",
+        f"new:         {count(difference.n_new, 'row')}; "
+        f"{count(len(difference.new_people), 'new person', 'new people')}",
+        f"changed:     {count(difference.n_changed, 'row')}",
+        f"disappeared: {count(difference.n_missing, 'row')}; "
+        f"{count(len(difference.missing_rows), 'person', 'people')} without any row left",
+        f"as before:   {count(difference.n_same, 'row')}",
     ]
     if difference.forgotten_people:
         shown = ", ".join(difference.forgotten_people[:10])
-        lines.append(f"forgotten people who turn up again: {shown}")
+        lines.append(f"forgotten:   {shown} turn up again, and are not learned")
     return "\n".join(lines)

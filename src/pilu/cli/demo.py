@@ -1,73 +1,72 @@
-"""Every command, on bundled data: what `make demo` runs."""
+"""Every command, on made-up customers: what `make demo` runs."""
 
 import shlex
+from datetime import date, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from pilu.exceptions import WrongArgument
 
-_ROWS_PER_PERSON = 5
+_STEPS = (
+    "keygen --private {out}/desk.key --public {out}/desk.pub",
+    "fit {out}/customers.parquet --target churned --subject customer --id row --out {store}",
+    "quote {store} --subject c00001",
+    "unlearn {store} --subject c00001 --receipt {out}/c00001.json --sign {out}/desk.key",
+    "verify {out}/c00001.json --store {store} --table {out}/customers.parquet "
+    "--public-key {out}/desk.pub",
+    "letter {out}/c00001.json --out {out}/c00001.html --company Example",
+    "request {store} --subject c00002 --subject c00003 --due {due}",
+    "run {store} --receipt {out}/night --sign {out}/desk.key",
+    "table {store} --rewrite {out}/customers.parquet",
+    "add {store} {out}/new.parquet --receipt {out}/added.json",
+    "correct {store} {out}/corrected.parquet --receipt {out}/corrected.json",
+    "sync {store} --yes",
+    "release {store} --out {out}/model.json",
+    "release {store} --out {out}/model.skops",
+    "predict {store} --rows {out}/new.parquet --out {out}/predicted.csv --probabilities",
+    "verify {store}",
+    "ledger {store}",
+    "report {store} --out {out}/report.html",
+    "fit {out}/customers.parquet --target monthly --subject customer --id row --method langevin "
+    "--ignore plan --ignore region --ignore payment --ignore device --ignore age --ignore income "
+    "--ignore signup --ignore churned --ignore newsletter --ignore total --ignore usage "
+    "--ignore data --alpha 1 --learning-steps 800 --out {out}/langevin",
+    "quote {out}/langevin --subject c00005",
+    "unlearn {out}/langevin --subject c00005 --receipt {out}/c00005.json",
+    "redraw {out}/langevin --receipt {out}/redraw.json",
+)
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="The folder for all results.")] = Path("demo-output"),
 ) -> None:
-    """Run every command on scikit-learn's digits: fit, quote, forget, verify, report."""
+    """Run every command on made-up customers: fit, forget, add, verify, report."""
     from pilu.cli.app import app
 
     if out.exists() and any(out.iterdir()):
         raise WrongArgument("out", "a new or empty folder", str(out), "Remove it first.")
     out.mkdir(parents=True, exist_ok=True)
-    _write_digits(out / "people.parquet", out / "new.csv")
-    store = out / "store"
-    steps = (
-        "keygen --private {out}/desk.key --public {out}/desk.pub",
-        "fit {out}/people.parquet --target digit --classify --id image --subject person "
-        "--alpha 1 --learning-steps 800 --out {store}",
-        "quote {store} --subject anna --subject ben",
-        "unlearn {store} --subject anna --receipt {out}/anna.json --sign {out}/desk.key",
-        "verify {out}/anna.json --store {store} --table {out}/people.parquet "
-        "--public-key {out}/desk.pub",
-        "request {store} --subject ben --due 2027-01-31",
-        "request {store} --subject person-7",
-        "run {store} --receipt {out}/night.json",
-        "table {store} --rewrite {out}/people.parquet",
-        "verify {store} --table {out}/people.parquet",
-        "release {store} --out {out}/model.json",
-        "predict {store} --rows {out}/new.csv --out {out}/predicted.csv",
-        "ledger {store}",
-        "report {store} --out {out}/report.html",
-        "redraw {store} --receipt {out}/redraw.json",
-    )
-    for step in steps:
-        words = [word.format(out=out, store=store) for word in step.split()]
+    _write_customers(out)
+    due = date.today() + timedelta(days=45)
+    for step in _STEPS:
+        words = [word.format(out=out, store=out / "store", due=due) for word in step.split()]
         typer.secho(f"\n$ pilu {shlex.join(words)}", bold=True)
         app(words, standalone_mode=False)
-    typer.echo(f"\nOpen {out / 'report.html'} in a browser.")
+    typer.echo(f"\nOpen {out / 'report.html'} and {out / 'c00001.html'} in a browser.")
 
 
-def _write_digits(table: Path, new: Path) -> None:
-    """Write scikit-learn's digits with invented people; the last rows are the new ones."""
-    from sklearn.datasets import load_digits
+def _write_customers(out: Path) -> None:
+    """Write a table as companies have them: texts, dates, booleans, missing values."""
+    from pilu.datasets.customers import make_customers
 
-    from pilu._extras import need
-
-    arrow = need("pyarrow", for_="the demo", extra="desk")
-    parquet = need("pyarrow.parquet", for_="the demo", extra="desk")
-    csv = need("pyarrow.csv", for_="the demo", extra="desk")
-    X, y = load_digits(return_X_y=True)
-    pixels = {f"pixel_{k}": X[:, k] / 16.0 for k in range(X.shape[1])}
-    people = ["anna", "ben", *(f"person-{k}" for k in range(2, len(X)))]
-    whole = arrow.table(
-        {
-            **pixels,
-            "digit": y,
-            "image": [f"image-{i}" for i in range(len(X))],
-            "person": [people[i // _ROWS_PER_PERSON] for i in range(len(X))],
-        }
-    )
-    n = 1500
-    parquet.write_table(whole.slice(0, n), table)
-    csv.write_csv(whole.slice(n).select(list(pixels)), new)
+    X, y, subjects, *_ = make_customers(3_000)
+    signup = [date(2021, 1, 1) + timedelta(days=int(days)) for days in X["tenure"]]
+    rows = X.assign(churned=y == "left", customer=subjects, signup=signup)
+    rows["row"] = [f"r{k}" for k in range(len(rows))]
+    old, new = rows.iloc[:2_800], rows.iloc[2_800:]
+    corrected = old.iloc[200:202].assign(age=40.0)
+    tables: dict[str, Any] = {"customers": old, "new": new, "corrected": corrected}
+    for name, table in tables.items():
+        table.to_parquet(out / f"{name}.parquet", index=False)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pilu._progress import progress_bar
 from pilu.exceptions import WrongArgument, WrongInput
 from pilu.store.disk import replaced_by, sync_folder, write_new
 
@@ -48,9 +49,13 @@ class ReceiptFiles:
             return
         part = self.path.with_name(f".{self.path.name}.part")
         part.mkdir(exist_ok=True)
-        for number, receipt in enumerate(receipts):
-            name = f"entry-{number}" if receipt.person is None else receipt.person.name
-            (part / f"{name}.json").write_text(receipt.to_json(), encoding="utf-8")
+        for path in part.iterdir():  # of a killed process
+            path.unlink()
+        with progress_bar(len(receipts), what="writing receipts", unit="person") as bar:
+            for receipt in receipts:
+                name = "receipt" if receipt.person is None else receipt.person.name
+                (part / f"{name}.json").write_text(receipt.to_json(), encoding="utf-8")
+                bar.update(1)
         (part / "index.csv").write_text(_index(receipts), encoding="utf-8")
         for file in part.iterdir():
             with file.open("rb") as written:

@@ -12,6 +12,7 @@ from pilu.cli.answers import describe_left, format_table, opened, print_answer
 from pilu.cli.files import check_output, write_whole
 from pilu.cli.options import Json, Store, TableNow, refuse_if
 from pilu.exceptions import WrongInput
+from pilu.report.entries import count
 
 if TYPE_CHECKING:
     from pilu.desk.costs import Costs
@@ -98,7 +99,10 @@ def _print_dry_run(desk: Any, subject: list[str] | None, table: str | None, as_j
             "refit and nothing else. Name people by --subject."
         )
     found = desk.dry_run(subject, table)
-    score, text = found.score, f"{found.n_people:,} people with {found.n_rows:,} rows."
+    score, text = (
+        found.score,
+        f"{count(found.n_people, 'person', 'people')} with {count(found.n_rows, 'row')}.",
+    )
     if score is not None:
         text += (
             f" {score['metric']} {score['how']}: {score['value']} after forgetting them, "

@@ -98,6 +98,16 @@ def verify(
             noted = None if since is None else Head.parse(since)
             print_checks(what, check_store(desk, since=noted, table=table), as_json)
         return
+    if what.suffix.lower() == ".skops":
+        refuse_if(
+            {
+                "--store must be given with a .skops file: its log has the hash.": store is None,
+                "--table must be left out with a .skops file.": table is not None,
+                "--public-key must be left out with a .skops file.": public_key is not None,
+            }
+        )
+        print_checks(what, _verified_skops(what, store), as_json)
+        return
     text = read_text(what, _FILES)
     record = _record_of(what, text)
     kind = str(record["schema"]).partition("/")[0]
@@ -147,8 +157,15 @@ def _verified_release(record: dict[str, Any], folder: Path | None) -> dict[str, 
         return check_release(record, None if desk is None else desk.log())
 
 
+def _verified_skops(path: Path, folder: Path | None) -> dict[str, bool]:
+    from pilu.desk.release import check_released_file
+
+    with opened(folder or path) as desk:
+        return check_released_file(path.read_bytes(), desk.log())
+
+
 def _verified_receipt(
-    text: str, folder: Path | None, table: Path | None, public_key: Path | None
+    text: str, folder: Path | None, table: str | None, public_key: Path | None
 ) -> dict[str, bool]:
     from pilu.desk.checking import check_receipt
     from pilu.desk.receipt import Receipt

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from pilu.certify.certificate import sha256_of
 from pilu.desk.refit_snapshot import RefitSnapshot
+from pilu.desk.skops_files import skops_file
 from pilu.refit.evidence import hash_of_release
 from pilu.refit.program import head_of, transformers_of
 
@@ -21,7 +22,7 @@ SCHEMA = "pilu.release/3"
 
 def skops_release(held: RefitSnapshot) -> tuple[bytes, dict[str, Any]]:
     """The fitted pipeline as a skops file, and what the log keeps of it."""
-    content = held.model_bytes
+    content = skops_file(held.released)
     return content, {**_bound(held), "sha256": hashlib.sha256(content).hexdigest()}
 
 

@@ -12,8 +12,8 @@ from sklearn.base import is_classifier
 
 from pilu.data.names import Hashes, Names
 from pilu.data.sources import open_source
+from pilu.desk.model_files import load_model
 from pilu.desk.programs import program_of
-from pilu.desk.released_models import model_of_bytes
 from pilu.desk.rows import Rows
 from pilu.estimators.forgetful import Forgetful
 from pilu.estimators.refitted import Refitted
@@ -77,7 +77,7 @@ class RefitSnapshot:
         """The fitted estimator of the last release."""
         if self.state["program"]["kind"] == "file":
             self.program  # noqa: B018  # makes the user's own classes known
-        return model_of_bytes(self.model_bytes, self.state["trusted"])
+        return load_model(self.model_bytes, self.state["trusted"])
 
     @property
     def options(self) -> Options:

@@ -16,11 +16,11 @@ from pilu.desk.desk import Desk
 from pilu.desk.differences import refuse_forgotten
 from pilu.desk.issued import kept_in_log
 from pilu.desk.learned import Learned, changed_score
+from pilu.desk.model_files import dump_model, foreign_names
 from pilu.desk.people import leaf_of
 from pilu.desk.programs import describe_default, describe_file, program_of
 from pilu.desk.refit_plans import Plan, came_back
 from pilu.desk.refit_snapshot import RefitSnapshot, saved_arrays
-from pilu.desk.released_models import bytes_of_model, types_to_trust
 from pilu.desk.rows import Rows
 from pilu.estimators.refitted import Done, Refitted, run_program
 from pilu.refit.evidence import hash_of_release
@@ -81,14 +81,14 @@ def fit_store(
     rows = rows.take(np.arange(len(rows)))
     learned = Learned.of(program, rows, layout, how)
     done = _run(program, rows, checked)
-    released = bytes_of_model(done.release.estimator)
+    released = dump_model(done.release.estimator)
     state = {
         "method": "refit",
         "sources": [source.name],
         "layout": layout.record(),
         "program": how,
         "program_sha256": fingerprint(clone(program)),
-        "trusted": types_to_trust(released),
+        "trusted": foreign_names(released),
         "options": options,
         "n_rows": len(rows),
         "n_fits": 1,
@@ -122,7 +122,7 @@ def refit(change: Change, held: RefitSnapshot, plan: Plan) -> Entry:
         for name in sorted(plan.forgotten)
     ]
     return change.save(
-        saved_arrays(plan.rows, plan.suppressed, bytes_of_model(model)),
+        saved_arrays(plan.rows, plan.suppressed, dump_model(model)),
         {
             "n_rows": len(plan.rows),
             "n_fits": held.state["n_fits"] + 1,

@@ -7,6 +7,7 @@ other field that depends on the unrounded parameters is the certificate's hash. 
 nonce, and the certificate names the parameters by a keyed hash.
 """
 
+import hashlib
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -58,6 +59,14 @@ def release_record(model: Model, features: list[str], certified: Entry | None) -
         "certificate_sha256": None if certified is None else certified.certificate_sha256,
     }
     return {**record, "sha256": sha256_of(record)}
+
+
+def check_released_file(content: bytes, log: Log) -> dict[str, bool]:
+    """Refuse a file that was not released by the store of a log."""
+    logged = [e.record["sha256"] for e in log.entries if e.kind == "release"]
+    if hashlib.sha256(content).hexdigest() not in logged:
+        raise CertificateMismatch("the model was not released by this store, or it was changed.")
+    return {"in_the_log_of_the_store": True}
 
 
 def check_release(record: Mapping[str, Any], log: Log | None) -> dict[str, bool]:
