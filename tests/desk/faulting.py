@@ -20,12 +20,13 @@ from typer.testing import CliRunner
 
 import pilu.cli.app
 import pilu.desk.costs
-import pilu.store.log
 import pilu.desk.rewriting
-from deletion.killing import Bomb
+import pilu.store.log
+from desk.killing import Bomb
 from pilu.data.table import Columns
 from pilu.desk.checking import check_store
 from pilu.desk.desk import Desk
+from pilu.desk.langevin_desk import LangevinDesk
 from pilu.store.ledger import Ledger
 
 NOBODY = 65534
@@ -86,8 +87,8 @@ def contents(folder):
 def afterwards(store):
     """Open the store as anybody would: who is left, how long the log is, what is in the folder."""
     with Desk.open(store) as desk:
-        checks = check_store(desk.store)
-        snapshot = desk.store.read()
+        checks = check_store(desk)
+        snapshot = desk.read()
         live = snapshot.model.fitted_.source.live
         names = sorted(path.name for path in store.iterdir())
         return {
@@ -180,7 +181,7 @@ def made(folder, bomb=None):
         arm(bomb)
     columns = Columns(("y",), None, "person")
     table = folder / "people.parquet"
-    Desk.create(folder / "new", table, columns, n_steps=50, noise=0.05).close()
+    LangevinDesk.create(folder / "new", table, columns, n_steps=50, noise=0.05).close()
     return {"count": 0 if bomb is None else bomb.count}
 
 

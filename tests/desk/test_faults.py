@@ -17,11 +17,12 @@ from typer.testing import CliRunner
 
 from pilu.cli.app import app
 from pilu.data.table import Columns
-from pilu.store import arrays, store
 from pilu.desk.checking import check_store
 from pilu.desk.desk import Desk
+from pilu.desk.langevin_desk import LangevinDesk
 from pilu.desk.receipt import Receipt
 from pilu.exceptions import DoneWithTrouble
+from pilu.store import arrays, store
 
 N = 40
 PERSON = "number3"
@@ -36,7 +37,7 @@ def folder(tmp_path):
     table["person"] = [f"number{i}" for i in range(N)]
     pyarrow.parquet.write_table(pa.table(table), tmp_path / "people.parquet")
     columns = Columns(("y",), None, "person")
-    Desk.create(
+    LangevinDesk.create(
         tmp_path / "store", tmp_path / "people.parquet", columns, n_steps=50, noise=0.05
     ).close()
     return tmp_path
@@ -72,8 +73,8 @@ def contents(path):
 def what_is_gone(path):
     """Forgotten rows of a store that must be whole, true to its table, and of one generation."""
     with Desk.open(path) as desk:
-        check_store(desk.store, table=path.parent / "people.parquet")
-        snapshot = desk.store.read()
+        check_store(desk, table=path.parent / "people.parquet")
+        snapshot = desk.read()
     found = sorted(p.name for p in path.iterdir())
     assert found == [f"arrays-{snapshot.state['generation']}", "key", "ledger.sqlite"]
     return np.flatnonzero(~snapshot.model.fitted_.source.live).tolist()
@@ -312,7 +313,7 @@ class Lines:
 
     def __call__(self, frame, event, argument):
         name = frame.f_code.co_filename
-        inside = "/pilu/deletion/" in name or "/pilu/cli/" in name
+        inside = "/pilu/desk/" in name or "/pilu/cli/" in name
         return self._line if inside else None
 
     def _line(self, frame, event, argument):
