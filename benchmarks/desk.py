@@ -18,7 +18,6 @@ from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
 from pilu.data.table import Columns
 from pilu.desk.costs import quote_everyone
-from pilu.desk.desk import Desk
 from pilu.desk.langevin_desk import LangevinDesk
 
 COLUMNS = Columns(("y",), "row_id", "person")
@@ -64,7 +63,7 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
             watch.time("quotes after deletions", _quote, desk, size)
 
 
-def _quote(desk: Desk, size: Size) -> None:
+def _quote(desk: LangevinDesk, size: Size) -> None:
     quote_everyone(desk.read(), n_unlearn_steps=size.K, at_most=people_quoted(size))
 
 

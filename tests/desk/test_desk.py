@@ -425,7 +425,7 @@ def test_a_receipt_that_cannot_be_delivered_waits_for_the_next_time(desk):
     def lost(receipts):
         raise OSError("no room")
 
-    with pytest.raises(DoneWithTrouble, match="the change is done, but .* no room"):
+    with pytest.raises(DoneWithTrouble, match=r"the change is done, but .* no room"):
         desk.unlearn("person number 3", epsilon=1.0, deliver=lost)
     with pytest.raises(AlreadyForgotten):
         desk.unlearn("person number 3", epsilon=1.0)

@@ -103,6 +103,25 @@ def test_a_store_goes_on(folder):
         )
 
 
+def test_a_request_brings_a_store_to_this_format_and_changes_no_parameters(folder):
+    """So a release before it is one of the present parameters."""
+    table = folder / "people.csv"
+    with Desk.open(folder / "store") as desk:
+        assert desk.store.read_state()["format"] == "pilu.store/2"
+        entries = desk.log().entries
+        last = max([entry.place for entry in entries if entry.certificate is not None])
+        places = [entry.place for entry in entries if entry.kind == "release"]
+        before = desk.read().model.fitted_.theta.tobytes()
+        desk.request("person 4")
+        assert desk.store.read_state()["format"] == "pilu.store/3"
+        assert desk.read().model.fitted_.theta.tobytes() == before
+        assert check_store(desk, table=table)
+        (receipt,) = desk.unlearn("person 4", table=table, redraw_if_needed=True, **ASKED).receipts
+        assert desk.pending()[0].due == "2027-01-31"
+    assert receipt.exposure["n_releases"] == len(places) > 0
+    assert receipt.exposure["n_of_other_parameters"] == sum(place < last for place in places)
+
+
 def test_a_release_is_checked(folder, number):
     record = json.loads((folder / "release.json").read_text())
     assert record["schema"] == f"pilu.release/{number}"

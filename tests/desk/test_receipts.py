@@ -298,9 +298,11 @@ def test_a_store_that_was_rewritten_contradicts_itself(desk, receipts, tmp_path,
 def test_a_certificate_in_the_log_that_does_not_have_its_hash(desk, receipts, tmp_path, change):
     desk.close()
     edited(tmp_path / "store", change, certificates=False)
-    with Desk.open(tmp_path / "store") as again:
-        with pytest.raises(CertificateMismatch, match="does not have its hash, or does not follow"):
-            check_store(again)
+    with (
+        Desk.open(tmp_path / "store") as again,
+        pytest.raises(CertificateMismatch, match="does not have its hash, or does not follow"),
+    ):
+        check_store(again)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from desk.conftest import COLUMNS
 from pilu.desk.langevin_desk import LangevinDesk
 from pilu.desk.receipt import Receipt
 from pilu.desk.signing import _encoded, check_signature, make_keys, sign_statement, statement_of
-from pilu.exceptions import CertificateMismatch
+from pilu.exceptions import CertificateMismatch, DoneWithTrouble
 
 
 @pytest.fixture
@@ -42,6 +42,43 @@ def test_signed_and_checked(receipt, keys):
     assert signed.verify()["in_the_log_of_its_head"]
     with pytest.raises(CertificateMismatch, match="is not signed"):
         check_signature(receipt, keys[1])
+
+
+def test_a_key_that_is_no_key_is_refused_before_the_work(parquet, tmp_path, keys):
+    with LangevinDesk.create(tmp_path / "s", parquet, COLUMNS, n_steps=50, noise=0.01) as desk:
+        for sign in (keys[1], tmp_path / "nothing.pem"):
+            with pytest.raises(ValueError, match="must be a private key"):
+                desk.unlearn("person number 3", n_unlearn_steps=1, sign=sign)
+        assert desk.log().head.size == 1
+
+
+def test_a_key_that_is_lost_on_the_way(parquet, tmp_path, keys, monkeypatch):
+    """The change is done by then: its receipts wait, and are signed later."""
+    private, public = keys
+    with LangevinDesk.create(tmp_path / "s", parquet, COLUMNS, n_steps=50, noise=0.01) as desk:
+        save, content = desk.store.ledger.append, private.read_bytes()
+
+        def losing(*given, **options):
+            private.unlink()
+            return save(*given, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(desk.store.ledger, "append", losing)
+            with pytest.raises(DoneWithTrouble, match="must be a private key: No such file"):
+                desk.unlearn("person number 3", n_unlearn_steps=1, sign=private)
+        assert desk.undelivered() == [1]
+        private.write_bytes(content)
+        (receipt,) = desk.deliver_again(1, lambda receipts: None, private).receipts
+    check_signature(receipt, public)
+
+
+def test_one_signature_for_all_people_of_an_entry(parquet, tmp_path, keys):
+    with LangevinDesk.create(tmp_path / "s", parquet, COLUMNS, n_steps=50, noise=0.01) as desk:
+        names = [f"person number {k}" for k in (3, 5, 9)]
+        receipts = desk.unlearn(names, n_unlearn_steps=1, sign=keys[0]).receipts
+    assert len({json.dumps(receipt.signature) for receipt in receipts}) == 1
+    for receipt in receipts:
+        check_signature(Receipt.from_json(receipt.to_json()), keys[1])
 
 
 def test_the_evidence_is_not_in_the_signed_statement(receipt, keys):

@@ -8,7 +8,7 @@ from pilu.desk.checking import check_store
 from pilu.desk.desk import Desk
 from pilu.desk.langevin_desk import LangevinDesk
 from pilu.desk.rewriting import rewrite_without
-from pilu.exceptions import BudgetSpent, DoneWithTrouble
+from pilu.exceptions import AlreadyForgotten, BudgetSpent, DoneWithTrouble
 
 
 @pytest.fixture
@@ -50,6 +50,27 @@ def test_one_that_was_refused_does_not_take_anothers_deletion_for_its_own(desk, 
             desk.unlearn("person number 3")
     assert rows_of(desk.unlearn("person number 3")) == (9, 10, 11)
     assert check_store(desk)
+
+
+def test_a_queue_that_another_process_has_emptied(desk, other, monkeypatch):
+    """Nobody is left to be forgotten: then nothing is drawn anew either."""
+    desk.request("person number 3")
+    before(desk, monkeypatch, "changing", other.run)
+    with pytest.raises(AlreadyForgotten, match="another process has forgotten everybody"):
+        desk.run(method="redraw")
+    assert [entry.kind for entry in desk.log().entries] == ["fit", "request", "unlearn"]
+
+
+def test_receipts_that_wait_are_told_of_while_another_process_is_at_work(desk, tmp_path):
+    def lost(receipts):
+        raise OSError("no room")
+
+    with pytest.raises(DoneWithTrouble):
+        desk.unlearn("person number 3", deliver=lost)
+    (tmp_path / "store" / "arrays-9").mkdir()  # it cannot be cleared away now
+    with desk.store.ledger.writing(), Desk.open(tmp_path / "store") as again:
+        assert "entry 1 of the log were not delivered yet" in again.store.recovered
+    assert (tmp_path / "store" / "arrays-9").exists()
 
 
 def test_trouble_after_the_turn_is_told_from_trouble_before(desk, tmp_path, monkeypatch):
