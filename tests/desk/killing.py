@@ -34,9 +34,9 @@ class Bomb:
         if self.count == self.place:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def arm(self, desk):
+    def arm(self, desk, watched=WATCHED):
         def audited(event, args):
-            if event in WATCHED:
+            if event in watched:
                 self.tick(event)
 
         def instruction():

@@ -34,6 +34,7 @@ from pilu.exceptions import (
     AlreadyForgotten,
     BeyondPrecision,
     BudgetSpent,
+    DoneWithTrouble,
     TotalBudgetWarning,
     WrongInput,
 )
@@ -181,14 +182,23 @@ class LangevinDesk(Desk):
         return self._forget(lambda _: [], method="redraw", table=table, **options)
 
     def release(self, deliver: Callable[[dict[str, Any]], object] | None = None) -> dict[str, Any]:
-        """Coefficients only, rounded to a grid, bound to the last certificate; logged."""
+        """Coefficients only, rounded to a grid, bound to the last certificate.
+
+        `deliver` is called once they are in the log, so that no release is missing from it.
+        """
         with self.store.changing() as change:
             held = LangevinSnapshot.of(change.snapshot)
             record = release_record(held.model, held.state["features"], held.log.certified)
             bound = {name: record[name] for name in ("sha256", "certificate_sha256", "grid")}
             change.note({"kind": "release", **bound})
+        try:
             if deliver is not None:
                 deliver(record)
+        except BaseException as error:
+            raise DoneWithTrouble(
+                "the release is in the log, but could not be handed over: "
+                f"{type(error).__name__}: {error} Release it again."
+            ) from error
         return record
 
     def _forget(
