@@ -18,7 +18,7 @@ from benchmarks.machine import own_peak
 from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
 from pilu.data.table import Columns
-from pilu.desk.desk import Desk
+from pilu.desk.langevin_desk import LangevinDesk
 
 COLUMNS = Columns(("y",), "row_id")
 FILES = 8
@@ -80,7 +80,7 @@ def _fit(size: Size, folder: Path, scheduler: str | None) -> None:
     shutil.rmtree(folder / "store", ignore_errors=True)
     pattern = folder / "data" / "*.parquet"
     options: dict[str, Any] = {"n_steps": size.T, "scheduler": scheduler}
-    Desk.create(folder / "store", pattern, COLUMNS, **options).close()
+    LangevinDesk.create(folder / "store", pattern, COLUMNS, **options).close()
 
 
 def _quotes(size: Size, watch: Stopwatch) -> None:

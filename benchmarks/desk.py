@@ -18,7 +18,7 @@ from benchmarks.stopwatch import Stopwatch
 from benchmarks.work import Outcome, Plan
 from pilu.data.table import Columns
 from pilu.desk.costs import quote_everyone
-from pilu.desk.desk import Desk
+from pilu.desk.langevin_desk import LangevinDesk
 
 COLUMNS = Columns(("y",), "row_id", "person")
 ROWS_IN_A_GROUP = 4096
@@ -39,7 +39,7 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
         _write_table(X, Y, folder / "people.parquet")
         desk = watch.time(
             "fit",
-            Desk.create,
+            LangevinDesk.create,
             folder / "store",
             folder / "people.parquet",
             COLUMNS,
@@ -48,7 +48,7 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
             budget_delta=0.9,
         )
         with desk:
-            step_size = desk.store.read().model.step_size_
+            step_size = desk.read().model.step_size_
             for _ in range(plan.long_repeats):
                 _literal("Algorithm 1 before", plan, watch, rows, Y, step_size)
                 watch.time("quotes", _quote, desk, size)
@@ -63,8 +63,8 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
             watch.time("quotes after deletions", _quote, desk, size)
 
 
-def _quote(desk: Desk, size: Size) -> None:
-    quote_everyone(desk.store, n_unlearn_steps=size.K, at_most=people_quoted(size))
+def _quote(desk: LangevinDesk, size: Size) -> None:
+    quote_everyone(desk.read(), n_unlearn_steps=size.K, at_most=people_quoted(size))
 
 
 def _write_table(X: Array, Y: Array, path: Path) -> None:

@@ -15,8 +15,8 @@ import signal
 import sys
 from pathlib import Path
 
-from pilu.store import arrays
 from pilu.desk.desk import Desk
+from pilu.store import arrays
 
 PERSON = "person number 3"
 WATCHED = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "shutil.rmtree")
@@ -34,9 +34,9 @@ class Bomb:
         if self.count == self.place:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def arm(self, desk):
+    def arm(self, desk, watched=WATCHED):
         def audited(event, args):
-            if event in WATCHED:
+            if event in watched:
                 self.tick(event)
 
         def instruction():
@@ -91,14 +91,14 @@ def look(store):
             knows = True
         except Exception as error:
             knows = type(error).__name__
-        again = desk.unlearn("person number 7", epsilon=1.0).rows
+        (receipt,) = desk.unlearn("person number 7", epsilon=1.0).receipts
     rest = sorted(p.name for p in store.iterdir() if p.is_file())
     return {
         "entries": size,
         "generation": generation,
         "folders": folders,
         "knows": knows,
-        "then": list(again),
+        "then": receipt.person.record["rows"],
         "files": rest,
     }
 

@@ -10,16 +10,25 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from desk.conftest import COLUMNS, N
+from desk.conftest import COLUMNS, N, rows_of
 from pilu import CertificateMismatch, LangevinRidge, LangevinRidgeClassifier, verify
 from pilu.certify.coarse import CoarseExact
 from pilu.data import table as table_module
+from pilu.data.names import hash_of
 from pilu.data.table import Columns
-from pilu.store import merkle
 from pilu.desk.desk import Desk
+from pilu.desk.langevin_desk import LangevinDesk
 from pilu.desk.predicting import predict_table
 from pilu.desk.release import release_record
-from pilu.exceptions import AlreadyForgotten, BudgetSpent, LedgerMismatch, RowsChanged, StoreDamaged
+from pilu.exceptions import (
+    AlreadyForgotten,
+    BudgetSpent,
+    DoneWithTrouble,
+    LedgerMismatch,
+    RowsChanged,
+    StoreDamaged,
+)
+from pilu.store import merkle
 
 
 def coarse_step_size(X):
@@ -42,7 +51,7 @@ def model(rows):
 @pytest.mark.parametrize("kind", ["parquet", "csv", "npz"])
 def test_quotes_are_those_of_the_estimator(kind, request, model, tmp_path):
     path = request.getfixturevalue(kind)
-    with Desk.create(tmp_path / "a store", path, COLUMNS, n_steps=50, noise=0.01) as desk:
+    with LangevinDesk.create(tmp_path / "a store", path, COLUMNS, n_steps=50, noise=0.01) as desk:
         found = desk.quote(["person number 3", "person number 19"], n_unlearn_steps=1)
     expected = model.quote([[9, 10, 11], [57, 58, 59]], n_unlearn_steps=1)
     assert (expected.noise > 0).all()
@@ -51,14 +60,34 @@ def test_quotes_are_those_of_the_estimator(kind, request, model, tmp_path):
 
 
 def test_a_deletion_is_certified_and_logged(desk):
-    certificate = desk.unlearn("person number 3", epsilon=1.0)
-    assert certificate.rows == (9, 10, 11)
+    outcome = desk.unlearn("person number 3", epsilon=1.0)
+    certificate = outcome.certificate
+    assert certificate.rows == ()  # they are the person's own affair
+    assert rows_of(outcome) == (9, 10, 11)
     assert verify(certificate)
     records = [entry.record for entry in desk.log().entries]
     kinds, kept = [record["kind"] for record in records], records[1]["certificate"]
     assert kinds == ["fit", "unlearn"]
     assert kept["evidence"] is None
     assert kept["evidence_sha256"] == certificate.evidence_sha256
+    assert records[1]["certificate_sha256"] == certificate.sha256
+    assert (outcome.place, outcome.head) == (1, desk.log().head)
+    assert outcome.receipts[0].certificate == certificate
+
+
+def test_several_people_go_as_one_group(desk):
+    names = ["person number 3", "person number 7"]
+    outcome = desk.unlearn(names, epsilon=1.0)
+    assert rows_of(outcome) == (9, 10, 11, 21, 22, 23)
+    assert desk.log().head.size == 2
+    hashes = {hash_of(name, desk.store.key).hex() for name in names}
+    assert {receipt.person.name for receipt in outcome.receipts} == hashes
+    with pytest.raises(AlreadyForgotten):
+        desk.unlearn(["person number 4", "person number 7"], epsilon=1.0)
+    for wrong in ([], ["person number 4", "person number 4"]):
+        with pytest.raises(ValueError, match="subjects must"):
+            desk.unlearn(wrong, epsilon=1.0)
+    assert desk.log().head.size == 2
 
 
 def test_later_requests_go_on_where_the_store_was(desk, model, tmp_path):
@@ -68,7 +97,7 @@ def test_later_requests_go_on_where_the_store_was(desk, model, tmp_path):
         expected = model.unlearn(rows, **coarse)
         assert expected.noise > 0
         with Desk.open(tmp_path / "store") as again:
-            found = again.unlearn(person, n_unlearn_steps=1)
+            found = again.unlearn(person, n_unlearn_steps=1).certificate
         assert found.total_epsilon == pytest.approx(expected.total_epsilon, rel=1e-9)
         assert found.total_delta == pytest.approx(expected.total_delta, rel=1e-9)
         np.testing.assert_allclose(found.schedule, expected.schedule, rtol=1e-9)
@@ -116,7 +145,7 @@ def test_nothing_of_a_person_is_left_in_any_file(desk, rows, tmp_path):
     gone |= {"the person": b"person number 3", "a row's name": b"row number 10"}
     before = b"".join(p.read_bytes() for p in store.rglob("*") if p.is_file())
     assert all(gone[name] in before for name in ("an earlier parameter", "a digest"))
-    certificate = desk.unlearn("person number 3", epsilon=1.0)
+    certificate = desk.unlearn("person number 3", epsilon=1.0).certificate
     public = certificate.without_evidence().to_json()
     evidence = {str(number) for number in numbers_of(certificate.evidence)}
     hidden = {text for text in evidence if len(text) > 12 and text not in public}
@@ -140,23 +169,25 @@ def test_nobody_twice_and_nobody_unknown(desk):
 
 def test_a_budget_is_kept(parquet, tmp_path):
     settings = {"n_steps": 50, "noise": 0.01, "budget_epsilon": 1.5, "budget_delta": 0.5}
-    with Desk.create(tmp_path / "small", parquet, COLUMNS, **settings) as desk:
-        spent = desk.unlearn("person number 3", epsilon=1.0, n_unlearn_steps=1).total_epsilon
+    with LangevinDesk.create(tmp_path / "small", parquet, COLUMNS, **settings) as desk:
+        first = desk.unlearn("person number 3", epsilon=1.0, n_unlearn_steps=1)
+        spent = first.certificate.total_epsilon
         assert spent > 0.5
         assert desk.left()[0] == pytest.approx(1.5 - spent)
         with pytest.raises(BudgetSpent, match=r"epsilon = 2, past the budget of 1\.5\. .*redraw"):
             desk.unlearn("person number 4", epsilon=1.0, n_unlearn_steps=1)
         assert desk.left()[0] == pytest.approx(1.5 - spent)
-        certificate = desk.unlearn(
+        outcome = desk.unlearn(
             "person number 4", epsilon=1.0, n_unlearn_steps=1, redraw_if_needed=True
         )
-        assert (certificate.method, certificate.rows) == ("redraw", (12, 13, 14))
+        assert outcome.certificate.method == "redraw"
+        assert rows_of(outcome) == (12, 13, 14)
         assert desk.left() == (1.5, 0.5)
 
 
 def test_a_redraw_fills_the_budget(desk):
     desk.unlearn("person number 3", epsilon=1.0)
-    assert desk.redraw().epsilon == 0.0
+    assert desk.redraw().certificate.epsilon == 0.0
     assert desk.left() == (10.0, 20 / N)
 
 
@@ -165,7 +196,7 @@ def test_rows_are_read_from_the_table_as_it_is_now(desk, arrow_table, parquet):
     desk.unlearn("person number 3", epsilon=1.0)
     kept = arrow_table.filter(pa.array([i not in (9, 10, 11) for i in range(N)]))
     pyarrow.parquet.write_table(kept, parquet)
-    assert desk.unlearn("person number 7", epsilon=1.0).rows == (21, 22, 23)
+    assert rows_of(desk.unlearn("person number 7", epsilon=1.0)) == (21, 22, 23)
     where = kept.column_names.index("f0")
     other = kept.set_column(where, "f0", pa.array(np.arange(len(kept), dtype=float)))
     pyarrow.parquet.write_table(other, parquet)
@@ -182,7 +213,7 @@ def test_classes(arrow_table, rows, tmp_path):
     path = tmp_path / "classes.parquet"
     pyarrow.parquet.write_table(arrow_table.set_column(where, "y", pa.array(labels)), path)
     columns = Columns(("y",), "row_id", "person", classify=True)
-    with Desk.create(tmp_path / "classes", path, columns, n_steps=50, noise=0.01) as desk:
+    with LangevinDesk.create(tmp_path / "classes", path, columns, n_steps=50, noise=0.01) as desk:
         found = desk.quote(["person number 3"], n_unlearn_steps=1).noise
         assert set(desk.predict(rows[0])) <= {"up", "down"}
     step = coarse_step_size(rows[0])
@@ -194,7 +225,7 @@ def test_classes(arrow_table, rows, tmp_path):
 
 def test_a_table_larger_than_a_batch_is_read_in_one_pass(parquet, rows, tmp_path, monkeypatch):
     monkeypatch.setattr(table_module, "BATCH_BYTES", 400)
-    with Desk.create(tmp_path / "many", parquet, COLUMNS, n_steps=50, noise=0.01):
+    with LangevinDesk.create(tmp_path / "many", parquet, COLUMNS, n_steps=50, noise=0.01):
         (folder,) = (tmp_path / "many").glob("arrays-*")
         X = np.column_stack([rows[0], np.ones(N)])
         np.testing.assert_allclose(np.load(folder / "gram.npy"), X.T @ X, rtol=1e-12)
@@ -206,7 +237,7 @@ def test_ids_must_be_unique(arrow_table, tmp_path):
     names = ["a", "a", *[str(k) for k in range(N - 2)]]
     pyarrow.parquet.write_table(arrow_table.set_column(where, "row_id", pa.array(names)), path)
     with pytest.raises(ValueError, match="ids must be unique, got 'a' more than once"):
-        Desk.create(tmp_path / "twice", path, COLUMNS)
+        LangevinDesk.create(tmp_path / "twice", path, COLUMNS)
     assert not (tmp_path / "twice").exists()
 
 
@@ -214,7 +245,7 @@ def test_a_folder_with_files_is_left_alone(parquet, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
     with pytest.raises(ValueError, match="must be a new or empty folder"):
-        Desk.create(tmp_path / "full", parquet, COLUMNS)
+        LangevinDesk.create(tmp_path / "full", parquet, COLUMNS)
     with pytest.raises(ValueError, match="must be a store"):
         Desk.open(tmp_path / "full")
 
@@ -300,10 +331,9 @@ def test_everybody_who_waits_goes_as_one_group(desk, tmp_path):
     desk.request("person number 3")
     desk.request("person number 4", date(2027, 1, 1))
     desk.request("person number 5", date(2027, 2, 1))  # again, and sooner
-    assert [due for _, due in desk.pending()] == ["2027-01-01", "2027-02-01", None]
+    assert [one.due for one in desk.pending()] == ["2027-01-01", "2027-02-01", None]
     with Desk.open(tmp_path / "store") as again:
-        certificate = again.run(epsilon=1.0)
-        assert certificate.rows == tuple(range(9, 18))
+        assert rows_of(again.run(epsilon=1.0)) == tuple(range(9, 18))
         assert again.pending() == []
     with pytest.raises(AlreadyForgotten):
         desk.request("person number 4")
@@ -318,7 +348,7 @@ def test_a_request_that_was_answered_otherwise_waits_no_more(desk):
 
 
 def test_what_is_released_is_on_a_grid_well_below_the_noise(desk, tmp_path):
-    certificate = desk.unlearn("person number 3", n_unlearn_steps=1)
+    certificate = desk.unlearn("person number 3", n_unlearn_steps=1).certificate
     record = desk.release()
     (folder,) = (tmp_path / "store").glob("arrays-*")
     theta = np.load(folder / "theta.npy")[:, 0]
@@ -335,7 +365,7 @@ def test_what_is_released_is_on_a_grid_well_below_the_noise(desk, tmp_path):
 
 
 def test_a_release_is_a_function_of_the_rounded_parameters(desk):
-    snapshot = desk.store.read()
+    snapshot = desk.read()
     model, features = snapshot.model, snapshot.state["features"]
     record = release_record(model, features, None)
     fitted, grid = model.fitted_, record["grid"]
@@ -347,11 +377,11 @@ def test_a_release_is_a_function_of_the_rounded_parameters(desk):
 
 
 def test_a_stored_model_accepts_what_the_log_has_and_nothing_else(desk):
-    first = desk.unlearn("person number 3", n_unlearn_steps=2)
-    model = desk.store.read().model
+    first = desk.unlearn("person number 3", n_unlearn_steps=2).certificate
+    model = desk.read().model
     assert model.verify(first)["issuer_checked"]
-    redrawn = desk.redraw()
-    model = desk.store.read().model
+    redrawn = desk.redraw().certificate
+    model = desk.read().model
     assert model.verify(redrawn)["issuer_checked"]
     named = {"parameters_sha256": redrawn.parameters_sha256}
     for forged in (
@@ -363,7 +393,7 @@ def test_a_stored_model_accepts_what_the_log_has_and_nothing_else(desk):
 
 
 def test_a_stored_model_that_has_forgotten_nothing_accepts_nothing(desk):
-    model = desk.store.read().model
+    model = desk.read().model
     held = desk.log().entries[0].record["parameters_sha256"]
     foreign = copy.deepcopy(model).unlearn(method="redraw").without_evidence()
     with pytest.raises(CertificateMismatch, match="did not issue it"):
@@ -371,7 +401,7 @@ def test_a_stored_model_that_has_forgotten_nothing_accepts_nothing(desk):
 
 
 def test_predictions_of_a_table(desk, parquet, rows, tmp_path):
-    snapshot = desk.store.read()
+    snapshot = desk.read()
     assert predict_table(snapshot, parquet, tmp_path / "out.csv") == N
     found = np.loadtxt(tmp_path / "out.csv", skiprows=1)
     np.testing.assert_allclose(found, desk.predict(rows[0]), rtol=1e-12)
@@ -391,20 +421,32 @@ def test_the_state_does_not_tell_the_norm_of_the_rows(desk, rows, tmp_path):
     assert error >= 2e-15
 
 
-def test_a_certificate_that_cannot_be_delivered_stops_the_deletion(desk):
-    def lost(certificate):
+def test_a_receipt_that_cannot_be_delivered_waits_for_the_next_time(desk):
+    def lost(receipts):
         raise OSError("no room")
 
-    with pytest.raises(OSError, match="no room"):
+    with pytest.raises(DoneWithTrouble, match=r"the change is done, but .* no room"):
         desk.unlearn("person number 3", epsilon=1.0, deliver=lost)
-    assert desk.unlearn("person number 3", epsilon=1.0).rows == (9, 10, 11)
+    with pytest.raises(AlreadyForgotten):
+        desk.unlearn("person number 3", epsilon=1.0)
+    assert desk.undelivered() == [1]
+    with pytest.raises(DoneWithTrouble, match="no room"):
+        desk.deliver_again(1, lost)
+    handed = []
+    outcome = desk.deliver_again(1, handed.extend)
+    assert rows_of(outcome) == (9, 10, 11)
+    assert tuple(handed) == outcome.receipts
+    assert handed[0].verify()["exposure_is_that_of_the_log"]
+    assert desk.undelivered() == []
+    with pytest.raises(ValueError, match="were delivered already"):
+        desk.deliver_again(1, handed.extend)
 
 
 def test_a_table_in_another_order_with_other_people(desk, arrow_table, parquet):
     order = np.random.default_rng(1).permutation(N)
     moved = arrow_table.take(pa.array(order))
     pyarrow.parquet.write_table(moved, parquet)
-    assert desk.unlearn("person number 3", epsilon=1.0).rows == (9, 10, 11)
+    assert rows_of(desk.unlearn("person number 3", epsilon=1.0)) == (9, 10, 11)
     twice = pa.concat_tables([moved, moved.slice(0, 1)])
     pyarrow.parquet.write_table(twice, parquet)
     with pytest.raises(ValueError, match="ids must be unique"):
@@ -413,10 +455,10 @@ def test_a_table_in_another_order_with_other_people(desk, arrow_table, parquet):
 
 def test_ids_are_people_where_nobody_else_is_named(parquet, tmp_path):
     columns = Columns(("y",), "row_id", features=("f0", "f1"))
-    with Desk.create(tmp_path / "ids", parquet, columns, n_steps=50, noise=0.01) as desk:
-        assert desk.unlearn("row number 7", epsilon=1.0).rows == (7,)
+    with LangevinDesk.create(tmp_path / "ids", parquet, columns, n_steps=50, noise=0.01) as desk:
+        assert rows_of(desk.unlearn("row number 7", epsilon=1.0)) == (7,)
     with pytest.raises(ValueError, match="without names no row can be forgotten"):
-        Desk.create(tmp_path / "nobody", parquet, Columns(("y",)))
+        LangevinDesk.create(tmp_path / "nobody", parquet, Columns(("y",)))
 
 
 def test_the_step_size_does_not_tell_one_candidate_from_another(desk, rows):
@@ -441,4 +483,4 @@ def test_magnitudes_outside_of_the_proven_domain(arrow_table, tmp_path, scale):
         arrow_table = arrow_table.set_column(where, name, values)
     pyarrow.parquet.write_table(arrow_table, path)
     with pytest.raises(ValueError, match="features must have its largest magnitude in"):
-        Desk.create(tmp_path / "huge", path, COLUMNS, n_steps=50)
+        LangevinDesk.create(tmp_path / "huge", path, COLUMNS, n_steps=50)

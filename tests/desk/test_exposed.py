@@ -7,7 +7,7 @@ import pytest
 
 from pilu import LangevinRidge
 from pilu.data.table import Columns
-from pilu.desk.desk import Desk
+from pilu.desk.langevin_desk import LangevinDesk
 from pilu.desk.receipt import Receipt
 from pilu.exceptions import CertificateMismatch
 
@@ -30,22 +30,21 @@ def table(tmp_path):
 def desk(tmp_path, table):
     columns = Columns(target=("y",), subject="person")
     options = {"alpha": 1.0, "n_steps": 200, "noise": 0.3}
-    with Desk.create(tmp_path / "store", table[0], columns, **options) as desk:
+    with LangevinDesk.create(tmp_path / "store", table[0], columns, **options) as desk:
         yield desk
 
 
 def forget(desk, subject):
-    receipts = []
-    desk.unlearn(subject, deliver=receipts.append)
-    return receipts[0]
+    (receipt,) = desk.unlearn(subject).receipts
+    return receipt
 
 
 def test_the_number_is_that_of_the_model_itself(desk, table):
     """The same model, fitted in memory: exposure depends on its law alone."""
     _, X, y = table
     receipt = forget(desk, "p3")
-    (stated,) = receipt.exposure["people"].values()
-    step_size = desk.store.read().model.step_size_  # a store rounds it
+    stated = receipt.exposure["epsilon"]
+    step_size = desk.read().model.step_size_  # a store rounds it
     model = LangevinRidge(alpha=1.0, n_steps=200, noise=0.3, step_size=step_size).fit(X, y)
     assert stated == pytest.approx(model.exposure([[6, 7]]).epsilon[0], rel=1e-6)
     assert receipt.exposure["delta"] == pytest.approx(1 / 60)
@@ -68,18 +67,20 @@ def test_receipts_keep_it_and_notice_changes(desk):
     assert again.exposure == receipt.exposure
     assert again.verify()["exposure_is_that_of_the_log"]
     record = json.loads(receipt.to_json())
-    for name, value in (("n_releases", 7), ("delta", 1e-9), ("people", {})):
+    for name, value in (("n_releases", 7), ("delta", 1e-9), ("epsilon", 0.1), ("people", {})):
         forged = {**record, "exposure": {**record["exposure"], name: value}}
         with pytest.raises(CertificateMismatch, match="exposure"):
             Receipt.from_json(json.dumps(forged)).verify()
-    without = {name: value for name, value in record.items() if name != "exposure"}
     with pytest.raises(CertificateMismatch, match="exposure"):
-        Receipt.from_json(json.dumps(without)).verify()
+        Receipt.from_json(json.dumps({**record, "exposure": None})).verify()
+    without = {name: value for name, value in record.items() if name != "exposure"}
+    with pytest.raises(CertificateMismatch, match="fields"):
+        Receipt.from_json(json.dumps(without))
 
 
 def test_the_store_keeps_no_number(desk):
     receipt = forget(desk, "p7")
-    (epsilon,) = receipt.exposure["people"].values()
+    epsilon = receipt.exposure["epsilon"]
     kept = b"".join(p.read_bytes() for p in desk.store.folder.rglob("*") if p.is_file())
     assert repr(epsilon).encode() not in kept
     assert receipt.exposure["nonce"].encode() not in kept

@@ -13,18 +13,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from typer.testing import CliRunner
 
-from pilu.cli.app import app
+from desk.faulting import command, into
 from pilu.data.table import Columns
-from pilu.store import arrays, store
-from pilu.desk.checking import check_store
+from pilu.desk.checking import check_receipt, check_store
 from pilu.desk.desk import Desk
+from pilu.desk.langevin_desk import LangevinDesk
 from pilu.desk.receipt import Receipt
 from pilu.exceptions import DoneWithTrouble
+from pilu.store import arrays, store
 
 N = 40
 PERSON = "number3"
+CHECKED = ("epsilon_recomputed", "person_is_among_those_of_the_entry", "in_the_log_of_the_store")
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def folder(tmp_path):
     table["person"] = [f"number{i}" for i in range(N)]
     pyarrow.parquet.write_table(pa.table(table), tmp_path / "people.parquet")
     columns = Columns(("y",), None, "person")
-    Desk.create(
+    LangevinDesk.create(
         tmp_path / "store", tmp_path / "people.parquet", columns, n_steps=50, noise=0.05
     ).close()
     return tmp_path
@@ -72,21 +73,34 @@ def contents(path):
 def what_is_gone(path):
     """Forgotten rows of a store that must be whole, true to its table, and of one generation."""
     with Desk.open(path) as desk:
-        check_store(desk.store, table=path.parent / "people.parquet")
-        snapshot = desk.store.read()
+        check_store(desk, table=path.parent / "people.parquet")
+        snapshot = desk.read()
     found = sorted(p.name for p in path.iterdir())
     assert found == [f"arrays-{snapshot.state['generation']}", "key", "ledger.sqlite"]
     return np.flatnonzero(~snapshot.model.fitted_.source.live).tolist()
 
 
 def is_one_clear_line(output):
-    return output.startswith("pilu: ") and len(output.strip().splitlines()) == 1
+    return len(output.strip().splitlines()) == 1 and "Traceback" not in output
 
 
 def unlearning(folder):
-    """The command, on the copy."""
-    given = ["--subject", PERSON, "--steps", "1", "--receipt", str(folder / "receipt.json")]
-    return ["unlearn", str(folder / "copy"), *given]
+    """What `command` says of it, on the copy."""
+    return command("unlearn", folder / "copy", folder)
+
+
+def undelivered(folder):
+    with Desk.open(folder / "copy") as desk:
+        return desk.undelivered()
+
+
+def delivered(folder):
+    """Receipts that wait are handed over, and true."""
+    assert command("receipts", folder / "copy", folder)["code"] == 0
+    with Desk.open(folder / "copy") as desk:
+        assert desk.undelivered() == []
+        receipt = Receipt.from_json((folder / "receipt.json").read_text())
+        return all(check_receipt(receipt, desk)[name] for name in CHECKED)
 
 
 def fresh(folder):
@@ -117,8 +131,41 @@ def test_a_full_disk(reports):
             assert (report["receipt"], report["found"]["gone"]) == (True, [3]), report
         else:
             assert report["again"]["code"] == 0, report
-        assert report["then"]["gone"] == [3], report
+        assert (report["then"]["gone"], report["then"]["undelivered"]) == ([3], []), report
         assert report["then"]["names"] == ["arrays-1", "key", "ledger.sqlite"], report
+
+
+@pytest.mark.parametrize("n_places", [16, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_a_disk_that_is_full_at_any_write(reports, n_places):
+    """Of arrays, of SQLite, of the receipt: the store is as before or as after, and says which."""
+    after = {"unlearn": ["fit", "unlearn"], "request": ["fit", "request"]}
+    after["release"] = ["fit", "release"]
+    seen = {name: set() for name in after}
+    for report in reports("no_space", n_places):
+        if "total" in report:
+            assert report["total"] >= 5, report
+            continue
+        name, found = report["command"], report["found"]
+        assert "raised" not in report, report
+        assert "raised" not in found, report
+        assert (report["code"] == 0) or is_one_clear_line(report["output"]), report
+        assert found["whole"], report
+        done = found["kinds"] == after[name]
+        assert done or found["kinds"] == ["fit"], report
+        seen[name].add(report["code"])
+        assert report["code"] in ((0, 4) if done else (2,)), report
+        assert found["gone"] == ([3] if done and name == "unlearn" else []), report
+        generation = int(done and name == "unlearn")
+        assert found["names"] == [f"arrays-{generation}", "key", "ledger.sqlite"], report
+        if name == "unlearn":  # nobody's receipt is lost, and nobody has one too early
+            assert done == ("receipt.json" in report["made"] or found["undelivered"] == [1]), report
+        if "model.json" in report["made"]:  # no release is missing from the log
+            assert done, report
+        assert report["then"]["code"] == 0, report  # what was not done, or not handed over
+        if name == "unlearn":
+            assert "receipt.json" in report["made_then"], report
+    assert all(2 in codes for codes in seen.values())
+    assert seen["unlearn"] == seen["release"] == {2, 4}
 
 
 @pytest.mark.parametrize("from_then_on", [False, True])
@@ -137,25 +184,26 @@ def test_an_error_of_the_disk_in_any_fsync(folder, monkeypatch, from_then_on):
             sync(handle)
 
         monkeypatch.setattr(os, "fsync", failing)
-        result = CliRunner().invoke(app, unlearning(folder))
+        said = unlearning(folder)
         monkeypatch.setattr(os, "fsync", sync)
-        codes.append(result.exit_code)
-        if result.exit_code == 0:
+        codes.append(said["code"])
+        if said["code"] == 0:
             break
-        assert is_one_clear_line(result.output), result.output
-        if result.exit_code == 2:
+        assert is_one_clear_line(said["output"]), said
+        assert not (folder / "receipt.json").exists()
+        if said["code"] == 2:
             assert contents(folder / "copy") == before
-            assert not (folder / "receipt.json").exists()
         else:
             assert what_is_gone(folder / "copy") == [3]
-            assert (folder / "receipt.json").exists()
-    assert codes == sorted(codes, key=[2, 4, 0].index)  # wrong, done but not cleared, done
+            assert undelivered(folder) == [1]
+            assert delivered(folder)
+    assert codes == sorted(codes, key=[2, 4, 0].index)  # wrong, done but not delivered, done
     assert {2, 4, 0} == set(codes)
     assert len(codes) > 10
 
 
 def test_a_receipt_that_cannot_be_written(folder, monkeypatch):
-    """It is named, nothing of it is left, and the same command works once there is room."""
+    """It is named, nothing of it is left, and it is there once there is room."""
 
     def failing(handle):
         if "receipt.json" in os.readlink(f"/proc/self/fd/{handle}"):
@@ -163,14 +211,14 @@ def test_a_receipt_that_cannot_be_written(folder, monkeypatch):
 
     fresh(folder)
     monkeypatch.setattr(os, "fsync", failing)
-    result = CliRunner().invoke(app, unlearning(folder))
+    said = unlearning(folder)
     monkeypatch.undo()
-    assert (result.exit_code, is_one_clear_line(result.output)) == (2, True)
-    assert "No space left" in result.output
-    assert what_is_gone(folder / "copy") == []
+    assert (said["code"], is_one_clear_line(said["output"])) == (4, True)
+    assert "No space left" in said["output"]
+    assert "receipt.json" in said["output"]
+    assert what_is_gone(folder / "copy") == [3]
     assert not list(folder.glob("*receipt*"))
-    assert "receipt.json" in result.output
-    assert CliRunner().invoke(app, unlearning(folder)).exit_code == 0
+    assert delivered(folder)
 
 
 def test_who_may_only_read(reports):
@@ -207,12 +255,12 @@ def test_a_file_that_is_gone_or_cut_and_comes_back(folder, how):
         if how != "gone":
             (store / name).write_bytes(b"" if how == "empty" else content[: len(content) // 2])
         before = contents(store)
-        for line in (unlearning(folder), ["verify", str(store)]):
-            result = CliRunner().invoke(app, line)
-            assert result.exit_code == 2, (name, result.output)
-            assert is_one_clear_line(result.output), result.output
-            assert Path(name).name in result.output
-            assert contents(store) == before, (name, line)
+        for what in ("unlearn", "verify"):
+            said = command(what, store, folder)
+            assert said["code"] == 2, (name, said)
+            assert is_one_clear_line(said["output"]), said
+            assert Path(name).name in said["output"]
+            assert contents(store) == before, (name, what)
             assert not list(folder.glob("*receipt*"))
         (store / name).write_bytes(content)
     assert what_is_gone(store) == []
@@ -278,14 +326,16 @@ def test_an_interrupt_leaves_it_as_before_or_as_after(folder, monkeypatch, where
         with pytest.raises((DoneWithTrouble, KeyboardInterrupt)) as raised:
             desk.unlearn(PERSON, n_unlearn_steps=1, deliver=deliver)
         monkeypatch.undo()
-    is_done = where == "drop_others" or (where == "COMMIT" and after)
+    is_done = where in ("drop_others", "deliver") or (where == "COMMIT" and after)
     assert raised.type is (DoneWithTrouble if is_done else KeyboardInterrupt)
     if not is_done:
         assert {k: v for k, v in contents(folder / "copy").items() if "arrays-1" not in k} == before
     assert what_is_gone(folder / "copy") == ([3] if is_done else [])
+    assert undelivered(folder) == ([1] if is_done else [])
+    assert not is_done or delivered(folder)
 
 
-def test_an_impatient_user_still_has_the_receipt(folder, monkeypatch):
+def test_an_impatient_user_still_gets_the_receipt(folder, monkeypatch):
     """Interrupted at the very end, and once more while that is cleared up."""
     fresh(folder)
     calls = []
@@ -297,11 +347,11 @@ def test_an_impatient_user_still_has_the_receipt(folder, monkeypatch):
         return arrays.drop_others(*given)
 
     monkeypatch.setattr(store, "drop_others", dropping)
-    result = CliRunner().invoke(app, unlearning(folder))
+    with pytest.raises((DoneWithTrouble, KeyboardInterrupt)), Desk.open(folder / "copy") as desk:
+        desk.unlearn(PERSON, n_unlearn_steps=1, deliver=into(folder))
     monkeypatch.undo()
-    assert result.exit_code in (4, 130)
     assert what_is_gone(folder / "copy") == [3]
-    assert (folder / "receipt.json").exists()
+    assert delivered(folder)
 
 
 class Lines:
@@ -312,7 +362,7 @@ class Lines:
 
     def __call__(self, frame, event, argument):
         name = frame.f_code.co_filename
-        inside = "/pilu/deletion/" in name or "/pilu/cli/" in name
+        inside = "/pilu/desk/" in name or "/pilu/store/" in name
         return self._line if inside else None
 
     def _line(self, frame, event, argument):
@@ -324,35 +374,38 @@ class Lines:
 
 
 def interrupted(folder, place):
-    """The lines that were run, whether it is done, and whether there is a receipt.
-
-    It may still have the name that it had before it was done.
-    """
+    """The lines that were run, whether it is done, and whether the receipt is there or waits."""
     fresh(folder)
     lines, before = Lines(place), sys.gettrace()
     sys.settrace(lines)
     try:
-        result = CliRunner().invoke(app, unlearning(folder))
+        with Desk.open(folder / "copy") as desk:
+            desk.unlearn(PERSON, n_unlearn_steps=1, deliver=into(folder))
+    except (KeyboardInterrupt, DoneWithTrouble):
+        pass
     finally:
         sys.settrace(before)
-    assert result.exit_code in (0, 4, 130), (lines.run[-1], result.output, result.exception)
-    receipts = list(folder.glob("*receipt*"))
+    receipts, waiting = list(folder.glob("*receipt*")), undelivered(folder)
     for receipt in receipts:
+        if waiting and not receipt.read_text():
+            continue  # interrupted before it was written, and before it could be removed
         Receipt.from_json(receipt.read_text()).verify()
-    return lines.run, what_is_gone(folder / "copy") == [3], bool(receipts)
+    done = what_is_gone(folder / "copy") == [3]
+    assert not waiting or delivered(folder)
+    return lines.run, done, bool(receipts or waiting)
 
 
 def places(run, n_places):
-    """Some of all lines, and all near the two ends: the receipt written, the old files dropped."""
+    """Some of all lines, and all near the two ends: old files dropped, the receipt written."""
     dropped = max(k for k, (name, _) in enumerate(run) if name == "arrays.py")
-    written = max(k for k, (name, _) in enumerate(run[:dropped]) if name == "files.py")
-    near = {*range(written - 6, written + 12), *range(dropped - 5, dropped + 18)}
+    written = max(k for k, (name, _) in enumerate(run) if name == "disk.py")
+    near = {*range(dropped - 5, dropped + 18), *range(written - 6, written + 12)}
     return sorted({*near, *(1 + k * (len(run) - 1) // n_places for k in range(n_places))})
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files left open
 @pytest.mark.parametrize("n_places", [15, pytest.param(5000, marks=pytest.mark.slow)])
-def test_interrupted_at_any_line_the_receipt_is_there_if_it_is_done(folder, n_places):
+def test_interrupted_at_any_line_the_receipt_is_there_or_waits_if_it_is_done(folder, n_places):
     gc.disable()  # else a file that was left open is noticed at any time
     interrupted(folder, -1)  # what is imported runs its lines but once
     run, done, _ = interrupted(folder, -1)

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
-from desk.conftest import COLUMNS, N
+from desk.conftest import COLUMNS, N, rows_of
 from pilu.cli.app import app
 from pilu.data.arrow_tables import CsvTable
 from pilu.data.table import Columns
@@ -19,9 +19,9 @@ from pilu.data.tables import is_among, open_table
 from pilu.data.targets import NumericTargets
 from pilu.desk.checking import check_receipt, check_store
 from pilu.desk.costs import quote_everyone
-from pilu.desk.desk import Desk
+from pilu.desk.langevin_desk import LangevinDesk
 from pilu.desk.predicting import predict_table
-from pilu.desk.rewriting import rewrite_without_forgotten, still_in_table
+from pilu.desk.rewriting import rewrite_without
 from pilu.exceptions import RowsChanged
 
 WRITE = {"parquet": pyarrow.parquet.write_table, "csv": pyarrow.csv.write_csv}
@@ -40,7 +40,7 @@ def pattern(request, arrow_table, tmp_path):
 
 @pytest.fixture
 def many(pattern, tmp_path):
-    with Desk.create(tmp_path / "many", pattern, COLUMNS, n_steps=50, noise=0.01) as made:
+    with LangevinDesk.create(tmp_path / "many", pattern, COLUMNS, n_steps=50, noise=0.01) as made:
         yield made
 
 
@@ -54,28 +54,28 @@ def test_a_store_of_several_files_is_that_of_one(many, desk, pattern, tmp_path):
     np.testing.assert_array_equal(
         many.quote(people, n_unlearn_steps=1).noise, desk.quote(people, n_unlearn_steps=1).noise
     )
-    everybody = quote_everyone(many.store, n_unlearn_steps=1)
+    everybody = quote_everyone(many.read(), n_unlearn_steps=1)
     assert everybody.names == [f"person number {i}" for i in range(N // 3)]
 
 
 def test_rows_that_lie_in_two_files(many, pattern, tmp_path):
     """Person 10 has row 30 and 31 in part-1, and row 32 alone in part-2."""
     found = []
-    certificate = many.unlearn("person number 10", n_unlearn_steps=1, deliver=found.append)
-    assert certificate.rows == (30, 31, 32)
-    assert check_receipt(found[0], many.store, pattern)["inputs_checked_against_data"]
-    moment = many.store.read()
-    assert still_in_table(moment).tolist() == [30, 31, 32]
-    assert rewrite_without_forgotten(moment, pattern, tmp_path / "left") == N - 3
+    outcome = many.unlearn("person number 10", n_unlearn_steps=1, deliver=found.extend)
+    assert rows_of(outcome) == (30, 31, 32)
+    assert check_receipt(found[0], many, pattern)["inputs_checked_against_data"]
+    gone = many.forgotten()
+    assert gone.still_in(many.table()).tolist() == [30, 31, 32]
+    assert rewrite_without(gone, pattern, tmp_path / "left") == N - 3
     left = tmp_path / "left" / pattern.name
-    assert len(still_in_table(moment, left)) == 0
-    assert check_store(many.store, table=left)["rows_and_statistics_are_those_of_the_table"]
-    rewrite_without_forgotten(moment, pattern, tmp_path / "data")  # in place
-    assert many.unlearn("person number 11", n_unlearn_steps=1).rows == (33, 34, 35)
+    assert len(gone.still_in(left)) == 0
+    assert check_store(many, table=left)["rows_and_statistics_are_those_of_the_table"]
+    rewrite_without(gone, pattern, tmp_path / "data")  # in place
+    assert rows_of(many.unlearn("person number 11", n_unlearn_steps=1)) == (33, 34, 35)
 
 
 def test_predictions(many, pattern, rows, tmp_path):
-    assert predict_table(many.store.read(), pattern, tmp_path / "out.csv") == N
+    assert predict_table(many.read(), pattern, tmp_path / "out.csv") == N
     found = np.loadtxt(tmp_path / "out.csv", skiprows=1)
     np.testing.assert_allclose(found, many.predict(rows[0]), rtol=1e-9)
 
@@ -96,9 +96,9 @@ def test_files_that_do_not_fit_together(arrow_table, tmp_path):
         arrow_table.append_column("more", pa.array([1.0] * N)), tmp_path / "odd" / "b.parquet"
     )
     with pytest.raises(ValueError, match=r"b\.parquet must have the columns of .*a\.parquet"):
-        Desk.create(tmp_path / "x", tmp_path / "odd" / "*.parquet", COLUMNS)
+        LangevinDesk.create(tmp_path / "x", tmp_path / "odd" / "*.parquet", COLUMNS)
     with pytest.raises(ValueError, match="which matches none"):
-        Desk.create(tmp_path / "x", tmp_path / "none" / "*.parquet", COLUMNS)
+        LangevinDesk.create(tmp_path / "x", tmp_path / "none" / "*.parquet", COLUMNS)
 
 
 def test_brackets_are_letters_where_a_file_has_them(arrow_table, tmp_path):
@@ -108,11 +108,13 @@ def test_brackets_are_letters_where_a_file_has_them(arrow_table, tmp_path):
         path = tmp_path / "odd" / f"{name}.parquet"
         pyarrow.parquet.write_table(arrow_table.slice(start, 30), path)
     settings = {"n_steps": 5, "noise": 0.01}
-    with Desk.create(tmp_path / "x", tmp_path / "odd" / "*.parquet", COLUMNS, **settings) as desk:
-        assert desk.unlearn("person number 12", n_unlearn_steps=1).rows == (36, 37, 38)
+    with LangevinDesk.create(
+        tmp_path / "x", tmp_path / "odd" / "*.parquet", COLUMNS, **settings
+    ) as desk:
+        assert rows_of(desk.unlearn("person number 12", n_unlearn_steps=1)) == (36, 37, 38)
     alone = tmp_path / "odd" / "a[1].parquet"
-    with Desk.create(tmp_path / "y", alone, COLUMNS, **settings) as desk:
-        assert desk.unlearn("person number 12", n_unlearn_steps=1).rows == (6, 7, 8)
+    with LangevinDesk.create(tmp_path / "y", alone, COLUMNS, **settings) as desk:
+        assert rows_of(desk.unlearn("person number 12", n_unlearn_steps=1)) == (6, 7, 8)
         with pytest.raises(ValueError, match="unknown 'person number 2'"):
             desk.unlearn("person number 2")
 
@@ -162,7 +164,7 @@ def test_a_relative_path_is_that_of_the_client(arrow_table, tmp_path, monkeypatc
 
     monkeypatch.setattr(TablePass, "by_cluster", learn)
     with pytest.raises(KeyboardInterrupt):
-        Desk.create(tmp_path / "x", "t.parquet", COLUMNS, scheduler="local")
+        LangevinDesk.create(tmp_path / "x", "t.parquet", COLUMNS, scheduler="local")
     assert seen == [tmp_path / "t.parquet"]
 
 
@@ -179,7 +181,7 @@ def test_labels_that_cannot_be_told_apart_are_refused(labels, arrow_table, tmp_p
     pyarrow.parquet.write_table(arrow_table.append_column("label", labels), path)
     columns = Columns(("label",), "row_id", "person", classify=True, ignored=("y",))
     with pytest.raises(ValueError, match="classes must"):
-        Desk.create(tmp_path / "x", path, columns)
+        LangevinDesk.create(tmp_path / "x", path, columns)
 
 
 def test_large_whole_numbers_of_several_files(arrow_table, tmp_path):
@@ -191,11 +193,11 @@ def test_large_whole_numbers_of_several_files(arrow_table, tmp_path):
         pyarrow.parquet.write_table(part, tmp_path / "d" / f"{name}.parquet")
     columns = Columns(("label",), "row_id", "person", classify=True, ignored=("y",))
     with pytest.raises(ValueError, match=r"classes must differ|must have one of the classes"):
-        Desk.create(tmp_path / "x", tmp_path / "d" / "*.parquet", columns)
+        LangevinDesk.create(tmp_path / "x", tmp_path / "d" / "*.parquet", columns)
     target = arrow_table.set_column(4, "y", pa.array([2**53 + 1] * N))
     pyarrow.parquet.write_table(target, tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"the target must be within 2\^53"):
-        Desk.create(tmp_path / "x", tmp_path / "t.parquet", COLUMNS)
+        LangevinDesk.create(tmp_path / "x", tmp_path / "t.parquet", COLUMNS)
 
 
 # Files that are written
@@ -211,26 +213,26 @@ def apart(arrow_table, tmp_path):
 
 
 @pytest.fixture
-def store_apart(apart, tmp_path):
-    with Desk.create(tmp_path / "apart", apart, COLUMNS, n_steps=50, noise=0.01) as made:
+def desk_apart(apart, tmp_path):
+    with LangevinDesk.create(tmp_path / "apart", apart, COLUMNS, n_steps=50, noise=0.01) as made:
         made.unlearn("person number 3", n_unlearn_steps=1)
-        yield made.store
+        yield made
 
 
 def lines_of(path):
     return path.read_text().splitlines()[1:]
 
 
-def test_files_of_several_folders_are_rewritten_into_several(store_apart, apart, tmp_path):
-    moment, out = store_apart.read(), tmp_path / "out"
-    assert rewrite_without_forgotten(moment, apart, out) == N - 3
+def test_files_of_several_folders_are_rewritten_into_several(desk_apart, apart, tmp_path):
+    gone, out = desk_apart.forgotten(), tmp_path / "out"
+    assert rewrite_without(gone, apart, out) == N - 3
     assert [len(lines_of(out / name / "part.csv")) for name in "ab"] == [27, 30]
-    assert check_store(store_apart, table=out / "*" / "part.csv")
-    assert rewrite_without_forgotten(moment, apart, tmp_path / "data") == N - 3
+    assert check_store(desk_apart, table=out / "*" / "part.csv")
+    assert rewrite_without(gone, apart, tmp_path / "data") == N - 3
     assert [len(lines_of(tmp_path / "data" / name / "part.csv")) for name in "ab"] == [27, 30]
 
 
-def test_files_are_rewritten_together_or_not_at_all(store_apart, apart, tmp_path, monkeypatch):
+def test_files_are_rewritten_together_or_not_at_all(desk_apart, apart, tmp_path, monkeypatch):
     before = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
     write = CsvTable.write_without
 
@@ -241,7 +243,7 @@ def test_files_are_rewritten_together_or_not_at_all(store_apart, apart, tmp_path
 
     monkeypatch.setattr(CsvTable, "write_without", staticmethod(full))
     with pytest.raises(OSError, match="No space left"):
-        rewrite_without_forgotten(store_apart.read(), apart, tmp_path / "data")
+        rewrite_without(desk_apart.forgotten(), apart, tmp_path / "data")
     after = {path: path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file()}
     assert after == before
 
@@ -285,7 +287,7 @@ def test_a_table_that_shrinks_is_refused_as_such(loss, arrow_table, tmp_path, mo
     pyarrow.csv.write_csv(arrow_table, path)
     monkeypatch.setattr(CsvTable, "n_rows", N + 5)
     with pytest.raises(RowsChanged, match="was changed while it was read"):
-        Desk.create(tmp_path / "x", path, COLUMNS, loss=loss, n_steps=20)
+        LangevinDesk.create(tmp_path / "x", path, COLUMNS, loss=loss, n_steps=20)
 
 
 def test_a_link_to_the_folder_of_a_table_is_that_folder(tmp_path):
@@ -301,6 +303,5 @@ def test_a_link_to_the_folder_of_a_table_is_that_folder(tmp_path):
 
 def test_a_rewritten_table_is_called_as_the_old_one(desk, parquet, tmp_path):
     desk.unlearn("person number 3", n_unlearn_steps=1)
-    moment = desk.store.read()
     with pytest.raises(ValueError, match=r"out must end in \.parquet as the table does, got clean"):
-        rewrite_without_forgotten(moment, parquet, tmp_path / "clean")
+        rewrite_without(desk.forgotten(), parquet, tmp_path / "clean")

@@ -15,14 +15,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from desk.conftest import rows_of
 from pilu.cli.app import app
 from pilu.desk.checking import check_receipt, check_store
 from pilu.desk.desk import Desk
-from pilu.store.log import check_proof
 from pilu.desk.receipt import Receipt
 from pilu.desk.release import check_release
 from pilu.desk.signing import check_signature
 from pilu.exceptions import CertificateMismatch
+from pilu.store.log import check_proof
 
 FORMATS = Path(__file__).parent / "formats"
 ASKED = {"n_unlearn_steps": 1, "epsilon": 1.0, "delta": 1e-4}
@@ -56,7 +57,7 @@ def read(path):
 
 def test_a_store_is_whole_and_true_to_its_table(folder, kind):
     with Desk.open(folder / "store") as desk:
-        checks = check_store(desk.store, table=folder / "people.csv")
+        checks = check_store(desk, table=folder / "people.csv")
     is_ridge = kind in ("regression", "classification")
     assert checks["state_follows_from_the_log"]
     assert checks["rows_and_statistics_are_those_of_the_table"]
@@ -69,7 +70,7 @@ def test_receipts_are_recomputed_and_found_in_the_log(folder, number, kind):
     with Desk.open(folder / "store") as desk:
         for path in receipts:
             receipt = read(path)
-            checks = check_receipt(receipt, desk.store, folder / "people.csv")
+            checks = check_receipt(receipt, desk, folder / "people.csv")
             assert receipt.certificate.schema == f"pilu.certificate/{number}"
             assert checks["epsilon_recomputed"]
             assert checks["in_the_log_of_the_store"]
@@ -83,22 +84,42 @@ def test_a_store_goes_on(folder):
     table = folder / "people.csv"
     with Desk.open(folder / "store") as desk:
         noted = desk.log().head
-        assert [due for _, due in desk.pending()] == ["2027-01-31"]
+        assert [one.due for one in desk.pending()] == ["2027-01-31"]
         assert desk.quote(["person 4"], table, **ASKED).noise[0] > 0
         receipts = []
-        assert desk.unlearn(
-            "person 4", table=table, deliver=receipts.append, redraw_if_needed=True, **ASKED
-        ).rows == (8, 9)
-        assert desk.run(table=table, redraw_if_needed=True, **ASKED).rows == (4, 5)
+        outcome = desk.unlearn(
+            "person 4", table=table, deliver=receipts.extend, redraw_if_needed=True, **ASKED
+        )
+        assert rows_of(outcome) == (8, 9)
+        assert rows_of(desk.run(table=table, redraw_if_needed=True, **ASKED)) == (4, 5)
         desk.redraw(table=table)
         check_release(desk.release(), desk.log())
         desk.log().growth_from(noted)
-        assert check_receipt(receipts[0], desk.store)["in_the_log_of_the_store"]
-        check_receipt(read(folder / "receipt-first.json"), desk.store, table)
+        assert check_receipt(receipts[0], desk)["in_the_log_of_the_store"]
+        check_receipt(read(folder / "receipt-first.json"), desk, table)
         assert all(
             found or "noted" in name or "eigenbasis" in name
-            for name, found in check_store(desk.store, table=table).items()
+            for name, found in check_store(desk, table=table).items()
         )
+
+
+def test_a_request_brings_a_store_to_this_format_and_changes_no_parameters(folder):
+    """So a release before it is one of the present parameters."""
+    table = folder / "people.csv"
+    with Desk.open(folder / "store") as desk:
+        assert desk.store.read_state()["format"] == "pilu.store/2"
+        entries = desk.log().entries
+        last = max([entry.place for entry in entries if entry.certificate is not None])
+        places = [entry.place for entry in entries if entry.kind == "release"]
+        before = desk.read().model.fitted_.theta.tobytes()
+        desk.request("person 4")
+        assert desk.store.read_state()["format"] == "pilu.store/3"
+        assert desk.read().model.fitted_.theta.tobytes() == before
+        assert check_store(desk, table=table)
+        (receipt,) = desk.unlearn("person 4", table=table, redraw_if_needed=True, **ASKED).receipts
+        assert desk.pending()[0].due == "2027-01-31"
+    assert receipt.exposure["n_releases"] == len(places) > 0
+    assert receipt.exposure["n_of_other_parameters"] == sum(place < last for place in places)
 
 
 def test_a_release_is_checked(folder, number):

@@ -17,12 +17,13 @@ from pilu.certify.certificate import Certificate
 from pilu.cli.app import app
 from pilu.cli.files import read_text
 from pilu.data.table import Columns
-from pilu.desk.checking import check_store
+from pilu.desk.checking import check_store, people_in
 from pilu.desk.desk import Desk
-from pilu.store.log import check_proof, proof_of_growth, proof_of_place
+from pilu.desk.langevin_desk import LangevinDesk
 from pilu.desk.receipt import Receipt
-from pilu.desk.signing import check_signature, make_keys, sign
-from pilu.exceptions import CertificateMismatch, PiluError
+from pilu.desk.signing import check_signature, make_keys, sign_statement
+from pilu.exceptions import CertificateMismatch, DoneWithTrouble, PiluError
+from pilu.store.log import check_proof, proof_of_growth, proof_of_place
 
 STORES, DOCUMENTS = 55, 75  # mutations of each seed, and of each document
 SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 110))]
@@ -30,6 +31,10 @@ ROUNDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 1
 
 
 # A store with some history
+
+
+def lost(receipts):
+    raise OSError("no room")
 
 
 @pytest.fixture(scope="module")
@@ -45,16 +50,18 @@ def made(tmp_path_factory):
     )
     make_keys(folder / "private", folder / "public")
     handed, columns = [], Columns(("y",), None, "person")
-    with Desk.create(
+    with LangevinDesk.create(
         folder / "store", folder / "t.parquet", columns, n_steps=50, noise=0.05
     ) as desk:
         noted = desk.log().head
-        desk.unlearn("person 3", n_unlearn_steps=1, deliver=handed.append)
-        desk.redraw(deliver=handed.append)
+        desk.unlearn("person 3", n_unlearn_steps=1, deliver=handed.extend)
+        desk.redraw(deliver=handed.extend)
         desk.request("person 5")
-        desk.unlearn("person 6", n_unlearn_steps=1)
-        desk.unlearn("person 7", n_unlearn_steps=1, deliver=handed.append)
+        desk.unlearn(["person 6", "person 8"], n_unlearn_steps=1)
+        desk.unlearn("person 7", n_unlearn_steps=1, deliver=handed.extend)
         desk.release()
+        with pytest.raises(DoneWithTrouble):
+            desk.unlearn("person 9", n_unlearn_steps=1, deliver=lost)
         proofs = proof_of_growth(desk.log(), noted), proof_of_place(desk.log(), 1)
     first, redrawn, last = handed
     model = LangevinRidge(n_steps=50, noise=0.05, random_state=0).fit(X, y)
@@ -63,7 +70,7 @@ def made(tmp_path_factory):
         "first receipt": first.to_json(),
         "receipt": last.to_json(),
         "receipt of a redraw": redrawn.to_json(),
-        "signed": last.signed(sign(last, folder / "private")).to_json(),
+        "signed": last.signed(sign_statement(last, folder / "private")).to_json(),
         "certificate": last.certificate.to_json(),
         "certificate by the theorem": theorem.to_json(),
         "proof of growth": json.dumps(proofs[0]),
@@ -87,13 +94,15 @@ def copied(made, tmp_path):
 def said_by_store(folder):
     """Everything that a store answers, as plain values."""
     with Desk.open(folder, patience=0.2) as desk:
-        checks, snapshot = check_store(desk.store), desk.store.read()
+        checks, snapshot = check_store(desk), desk.read()
         chain = snapshot.model.fitted_.chain
         arrays = (chain.theta, chain.problem.statistics.gram, chain.problem.spectrum.basis)
         names = {kind: hashes.tobytes() for kind, hashes in snapshot.names.hashes.items()}
-        head = desk.log().head
+        log, people = [entry.body for entry in desk.log().entries], people_in(desk.store)
+        receipts = [desk._receipts(place)[1] for place in desk.undelivered()]
+        said = (desk.log().head, desk.left(), desk.pending(), receipts)
         return (
-            [checks, snapshot.state, snapshot.log, names, head, desk.left(), desk.pending()],
+            [checks, snapshot.state, log, people, names, *said],
             [array.tobytes() for array in arrays],
         )
 
@@ -177,6 +186,7 @@ def junk(rng):
         None, True, False, -1, 0, 1, 2.5, -0.0, 1e308, 5e-324, 10**30, -(10**400), float("nan"),
         float("inf"), "", "a", "é\u0000\ud800", "0" * 64, "9" * 5000, "1:" + "0" * 64, [], [[]],
         [None], {}, {"a": []}, [1, "a"], nested(90), nested(400), "pilu.receipt/2",
+        "pilu.receipt/3",
     ]  # fmt: skip
     return choices[rng.integers(len(choices))]
 
@@ -288,7 +298,7 @@ def said_by_document(name, path, public):
     checks = receipt.verify()
     if name == "signed":
         check_signature(receipt, public)
-    return {**checks, "said": (receipt.entry, receipt.place, receipt.head)}
+    return {**checks, "said": (receipt.entry, receipt.place, receipt.head, receipt.certificate)}
 
 
 def test_the_unmutated_ones_hold(made, copied, tmp_path):

@@ -24,7 +24,7 @@ from pilu.data.names import hash_of
 from pilu.data.rows import ArrayRows
 from pilu.data.statistics import Statistics
 from pilu.data.table import Columns
-from pilu.desk.desk import Desk
+from pilu.desk.langevin_desk import LangevinDesk
 from pilu.desk.model_records import arrays_of, record_of, restore_model
 
 N, P, ROW = 60, 4, 7
@@ -71,7 +71,7 @@ def forgetting(tmp_path):
         columns |= {"y": y, "person": [f"person number {i}" for i in range(N)]}
         pyarrow.parquet.write_table(pa.table(columns), folder / "people.parquet")
         named = Columns(("y",), None, "person")
-        desk = Desk.create(folder / "store", folder / "people.parquet", named, **SETTINGS)
+        desk = LangevinDesk.create(folder / "store", folder / "people.parquet", named, **SETTINGS)
         with desk:
             for request in requests:
                 before(desk, request)
@@ -79,7 +79,7 @@ def forgetting(tmp_path):
                     desk.redraw(**options)
                 else:
                     desk.unlearn(f"person number {request}", n_unlearn_steps=1, **options)
-            return folder / "store", desk.store.read(), desk.store.key
+            return folder / "store", desk.read(), desk.store.key
 
     return make
 
@@ -126,7 +126,7 @@ def floats_in(record):
 
 def held_by(desk):
     """What is in the arrays and the state of this snapshot, and must not outlive it."""
-    snapshot = desk.store.read()
+    snapshot = desk.read()
     chain, state = snapshot.model.fitted_.chain, snapshot.state
     problem = chain.problem
     arrays = {
@@ -169,7 +169,8 @@ def test_no_byte_tells_of_the_row(forgetting, history):
         held.extend((n, p) for n, p in held_by(desk) if request != "redraw" or n in mine)
         earlier.append(b"".join(bytes_of(desk.store.folder).values()))
 
-    def deliver(receipt):
+    def deliver(receipts):
+        (receipt,) = receipts
         public = json.dumps(dict(receipt.entry))
         numbers = [n for n in floats_in(receipt.evidence or {}) if repr(n) not in public]
         prior = floats_in((receipt.evidence or {}).get("prior", {}))

@@ -8,35 +8,35 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from desk.conftest import COLUMNS, N
+from desk.conftest import COLUMNS, N, rows_of
 from pilu.data.table import Columns
-from pilu.desk.desk import Desk
-from pilu.desk.rewriting import rewrite_without_forgotten, still_in_table
+from pilu.desk.langevin_desk import LangevinDesk
+from pilu.desk.rewriting import rewrite_without
 
 GONE = [9, 10, 11]
 PERSON = "person number 3"
 
 
 def rewritten(desk, table, out):
-    return rewrite_without_forgotten(desk.store.read(), table, out)
+    return rewrite_without(desk.forgotten(), table, out)
 
 
 def fitted(table, tmp_path, columns=COLUMNS):
-    return Desk.create(tmp_path / "fitted", table, columns, n_steps=50, noise=0.01)
+    return LangevinDesk.create(tmp_path / "fitted", table, columns, n_steps=50, noise=0.01)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "npz"])
 def test_a_table_without_the_forgotten(kind, request, tmp_path, rows):
     path = request.getfixturevalue(kind)
-    with Desk.create(tmp_path / "s", path, COLUMNS, n_steps=50, noise=0.01) as desk:
-        assert len(still_in_table(desk.store.read())) == 0
+    with LangevinDesk.create(tmp_path / "s", path, COLUMNS, n_steps=50, noise=0.01) as desk:
+        assert len(desk.forgotten().still_in(path)) == 0
         desk.unlearn("person number 3")
-        found = still_in_table(desk.store.read())
+        found = desk.forgotten().still_in(path)
         assert found.tolist() == GONE
         assert rewritten(desk, path, path) == N - 3
-        assert len(still_in_table(desk.store.read())) == 0
+        assert len(desk.forgotten().still_in(path)) == 0
         assert [p.name for p in path.parent.iterdir() if "part" in p.name] == []
-        assert desk.unlearn("person number 7").rows == (21, 22, 23)
+        assert rows_of(desk.unlearn("person number 7")) == (21, 22, 23)
     left = np.delete(rows[1], GONE)
     if kind == "parquet":
         np.testing.assert_array_equal(pyarrow.parquet.read_table(path)["y"].to_numpy(), left)
@@ -52,9 +52,11 @@ def test_a_matrix(tmp_path, rows):
     path = tmp_path / "matrix.npy"
     matrix = np.column_stack([np.arange(N), rows[1], rows[0]])
     np.save(path, matrix)
-    with Desk.create(tmp_path / "s", path, Columns(("1",), "0"), n_steps=50, noise=0.01) as desk:
+    with LangevinDesk.create(
+        tmp_path / "s", path, Columns(("1",), "0"), n_steps=50, noise=0.01
+    ) as desk:
         desk.unlearn("9")
-        found = still_in_table(desk.store.read())
+        found = desk.forgotten().still_in(path)
         assert found.tolist() == [9]
         rewritten(desk, path, tmp_path / "left.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "left.npy"), np.delete(matrix, 9, axis=0))
@@ -92,7 +94,7 @@ def test_lines_before_the_header(csv, tmp_path, before, ending):
     with fitted(csv, tmp_path) as desk:
         desk.unlearn(PERSON)
         assert rewritten(desk, csv, csv) == N - 3
-        assert desk.unlearn("person number 4").rows == (12, 13, 14)
+        assert rows_of(desk.unlearn("person number 4")) == (12, 13, 14)
     with csv.open(newline="") as file:
         names = [line["row_id"] for line in csv_module.DictReader(file)]
     assert names == [f"row number {i}" for i in range(N) if i not in GONE]
@@ -128,12 +130,12 @@ def test_quoted_lines_of_a_csv(tmp_path):
     with path.open("w", newline="") as file:
         csv_module.writer(file).writerows(lines)
     columns = Columns(("y",), None, "person", features=("x",))
-    with Desk.create(tmp_path / "s", path, columns, n_steps=50, noise=0.01) as desk:
+    with LangevinDesk.create(tmp_path / "s", path, columns, n_steps=50, noise=0.01) as desk:
         desk.unlearn("p4")
-        found = still_in_table(desk.store.read())
+        found = desk.forgotten().still_in(path)
         assert found.tolist() == [4]
         rewritten(desk, path, path)
-        assert desk.unlearn("p5").rows == (5,)
+        assert rows_of(desk.unlearn("p5")) == (5,)
     with path.open(newline="") as file:
         assert list(csv_module.reader(file)) == [line for line in lines if line[3] != "p4"]
 

@@ -10,14 +10,14 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
-from desk.conftest import N
+from desk.conftest import N, rows_of
 from pilu import LangevinHuber, LangevinLogistic
 from pilu.accounting.gdp import mu_from_epsilon
 from pilu.cli.app import app
 from pilu.data.table import Columns
 from pilu.desk.checking import check_receipt, check_store
 from pilu.desk.costs import quote_everyone
-from pilu.desk.desk import Desk
+from pilu.desk.langevin_desk import LangevinDesk
 from pilu.desk.release import release_record
 from pilu.exceptions import BudgetSpent
 
@@ -50,7 +50,7 @@ def path(kind, rows, arrow_table, tmp_path):
 def desk(kind, path, tmp_path):
     columns = Columns(("y",), "row_id", "person", classify=kind != "huber")
     loss = "huber" if kind == "huber" else "logistic"
-    with Desk.create(tmp_path / "store", path, columns, loss=loss, **STEPS) as made:
+    with LangevinDesk.create(tmp_path / "store", path, columns, loss=loss, **STEPS) as made:
         yield made
 
 
@@ -68,30 +68,31 @@ def test_quotes_are_those_in_memory_a_little_coarser(desk, model):
     assert np.all(here > 0.9 * there)
     assert np.all(here < 1.2 * there)
     assert np.allclose(8 * np.log2(here), np.round(8 * np.log2(here)))
-    everybody = quote_everyone(desk.store, **ASKED)
+    everybody = quote_everyone(desk.read(), **ASKED)
     assert len(everybody.names) == N // 3
     assert everybody.noise[3] == pytest.approx(here[0], rel=0.1)
 
 
 def test_a_request_from_fit_to_report(desk, path, kind, rows, tmp_path):
     receipts = []
-    certificate = desk.unlearn("person number 3", deliver=receipts.append, **ASKED)
-    assert certificate.rows == (9, 10, 11)
+    outcome = desk.unlearn("person number 3", deliver=receipts.extend, **ASKED)
+    certificate = outcome.certificate
+    assert rows_of(outcome) == (9, 10, 11)
     assert certificate.epsilon == certificate.epsilon_target == 1.0
     assert certificate.accountant["coarse"] is True
     assert certificate.accountant["loss"]["name"] == kind
     assert certificate.mu == pytest.approx(mu_from_epsilon(1.0, 0.5 / N))  # of the target
     (receipt,) = receipts
-    checks = check_receipt(receipt, desk.store, path)
+    checks = check_receipt(receipt, desk, path)
     assert checks["epsilon_recomputed"]
     assert not checks["inputs_checked_against_data"]  # means were simulated
-    found = check_store(desk.store, table=path)
+    found = check_store(desk, table=path)
     assert found["rows_and_statistics_are_those_of_the_table"]
     assert not found["eigenbasis_is_that_of_the_statistics"]
-    again = desk.unlearn("person number 5", **ASKED)
+    again = desk.unlearn("person number 5", **ASKED).certificate
     assert again.total_epsilon == pytest.approx(2.0)
     assert len(again.conditional_on) == 1
-    assert desk.redraw().epsilon == 0.0
+    assert desk.redraw().certificate.epsilon == 0.0
     assert desk.left()[0] == 10.0
     predicted = desk.predict(rows[0])
     truth = targets(kind, rows[1])
@@ -105,7 +106,7 @@ def test_a_request_from_fit_to_report(desk, path, kind, rows, tmp_path):
 
 def test_nothing_of_rows_or_runs_is_kept(desk):
     desk.unlearn("person number 3", **ASKED)
-    state = desk.store.read().state["model"]
+    state = desk.read().state["model"]
     assert set(state["parameters"]) >= {"n_auxiliary_runs"}
     (folder,) = desk.store.folder.glob("arrays-*")
     held = {path.stem: np.load(path) for path in folder.glob("*.npy")}
@@ -122,11 +123,11 @@ def test_a_budget_that_is_spent(desk):
     found = desk.unlearn(
         "person number 3", epsilon=11.0, delta=1 / N, n_unlearn_steps=5, redraw_if_needed=True
     )
-    assert found.method == "redraw"
+    assert found.certificate.method == "redraw"
 
 
 def test_a_release_is_on_a_grid_below_the_noise(desk):
-    model = desk.store.read().model
+    model = desk.read().model
     grid = release_record(model, ["a"] * 4, None)["grid"]
     chain = model.fitted_.chain
     assert grid == pytest.approx(2.0 ** np.floor(np.log2(grid)))
@@ -164,7 +165,7 @@ def test_probabilities_of_classes_by_the_command_line(desk, path, kind, rows, tm
     assert found.exit_code == 0, found.output
     with out.open(newline="") as file:
         lines = list(csv_files.DictReader(file))
-    model = desk.store.read().model
+    model = desk.read().model
     scores = rows[0] @ model.coef_.T + model.intercept_
     if kind == "logistic":
         scores = np.column_stack([np.zeros(N), scores])

@@ -11,22 +11,27 @@ from desk.conftest import COLUMNS
 from pilu import verify
 from pilu.desk.checking import check_receipt, check_store
 from pilu.desk.desk import Desk
+from pilu.desk.langevin_desk import LangevinDesk
 from pilu.exceptions import TotalBudgetWarning
 
 
 def test_a_store_keeps_that_learning_was_at_stationarity(parquet, tmp_path):
     receipts = []
-    with Desk.create(tmp_path / "store", parquet, COLUMNS, n_steps=None, alpha=0.1) as desk:
-        first = desk.unlearn("person number 3", deliver=receipts.append, n_unlearn_steps=2)
+    with LangevinDesk.create(tmp_path / "store", parquet, COLUMNS, n_steps=None, alpha=0.1) as desk:
+        first = desk.unlearn(
+            "person number 3", deliver=receipts.extend, n_unlearn_steps=2
+        ).certificate
     with Desk.open(tmp_path / "store") as desk:
-        second = desk.unlearn("person number 4", deliver=receipts.append, n_unlearn_steps=2)
+        second = desk.unlearn(
+            "person number 4", deliver=receipts.extend, n_unlearn_steps=2
+        ).certificate
         assert second.schedule == ((None, 0.01), (2, first.noise), (2, second.noise))
-        checks = check_store(desk.store, table=parquet)
+        checks = check_store(desk, table=parquet)
         assert checks["state_follows_from_the_log"]
         assert verify(second)["fields_consistent"]
-        found = check_receipt(receipts[-1], desk.store, table=parquet)
+        found = check_receipt(receipts[-1], desk, table=parquet)
         assert found["inputs_checked_against_data"]
-        assert desk.redraw().schedule == ((None, 0.01),)
+        assert desk.redraw().certificate.schedule == ((None, 0.01),)
 
 
 def spend(desk):
@@ -37,12 +42,12 @@ def spend(desk):
 def test_desk_warns_like_the_estimators(parquet, tmp_path):
     settings = {"budget_epsilon": 100.0, "budget_delta": 0.9}
     with pytest.warns(ConvergenceWarning, match="n_steps=1:"):
-        desk = Desk.create(tmp_path / "store", parquet, COLUMNS, n_steps=1, **settings)
+        desk = LangevinDesk.create(tmp_path / "store", parquet, COLUMNS, n_steps=1, **settings)
     with desk, warnings.catch_warnings():
         warnings.simplefilter("error", TotalBudgetWarning)
         with pytest.raises(TotalBudgetWarning, match="redraw"):
             spend(desk)
-        assert desk.unlearn("person number 15", method="redraw").total_delta == 0.0
+        assert desk.unlearn("person number 15", method="redraw").certificate.total_delta == 0.0
 
 
 def test_a_command_warns_in_one_line(parquet, tmp_path):

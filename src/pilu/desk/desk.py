@@ -20,7 +20,13 @@ from pilu.desk.predicting import write_predictions
 from pilu.desk.receipt import Receipt, receipts_of
 from pilu.desk.rewriting import Forgotten
 from pilu.desk.signing import load_key, sign_statement
-from pilu.exceptions import DoneWithTrouble, StoreDamaged, WrongInput
+from pilu.exceptions import (
+    AlreadyForgotten,
+    CertificateMismatch,
+    DoneWithTrouble,
+    StoreDamaged,
+    WrongInput,
+)
 from pilu.store.disk import named_after
 from pilu.store.log import Log
 from pilu.store.merkle import Head
@@ -146,7 +152,10 @@ class Desk:
         """Forget all people who are waiting, as one group; None if there are none."""
 
         def choose(change: Change) -> list[bytes]:
-            return [bytes.fromhex(one.name) for one in waiting_people(change.ledger)]
+            waiting = waiting_people(change.ledger)
+            if not waiting:
+                raise AlreadyForgotten("another process has forgotten everybody who was waiting.")
+            return [bytes.fromhex(one.name) for one in waiting]
 
         if not self.pending():
             return None
@@ -239,27 +248,38 @@ class Desk:
         This comes after the commit, so that a signature is only obtained for what is in the log.
         What the receipts need stays in the outbox until `deliver` has returned.
         """
-        with self.store.ledger.reading() as ledger:
-            log, (people,), kept = ledger.log, ledger.people([place]), ledger.outbox()
-        if place not in kept:
-            raise WrongInput(f"the receipts of entry {place} were delivered already.")
-        certificate = Certificate.from_json(kept[place]["certificate"])
-        entry, exposures = log.entries[place], kept[place]["exposures"]
-        receipts = tuple(receipts_of(log, entry, people, certificate, exposures, known or {}))
-        if sign is not None:  # the same for all: it is about the entry
-            envelope = sign_statement(receipts[0], sign)
-            receipts = tuple(receipt.signed(envelope) for receipt in receipts)
+        log, receipts = self._receipts(place, known or {})
         try:
+            if sign is not None:  # the same for all: it is about the entry
+                envelope = sign_statement(receipts[0], sign)
+                receipts = tuple(receipt.signed(envelope) for receipt in receipts)
             if deliver is not None:
                 deliver(receipts)
             with self.store.ledger.writing() as ledger:
                 ledger.delivered(place)
-        except Exception as error:
+        except BaseException as error:  # the change is done: an interrupt must not hide that
             raise DoneWithTrouble(
-                f"the change is done, but its receipts could not be handed over: {error} "
-                f"`pilu receipts {self.folder}` writes them."
+                "the change is done, but its receipts could not be handed over: "
+                f"{type(error).__name__}: {error} `pilu receipts {self.folder}` writes them."
             ) from error
-        return Outcome(certificate, receipts, place, log.head, tuple(notes))
+        return Outcome(receipts[0].certificate, receipts, place, log.head, tuple(notes))
+
+    def _receipts(self, place: int, known: Mapping[str, str]) -> tuple[Log, tuple[Receipt, ...]]:
+        """The receipts of an entry that were not delivered yet, and the log that they are from."""
+        with self.store.ledger.reading() as ledger:
+            kept = ledger.outbox().get(place)
+            if kept is None:
+                raise WrongInput(f"the receipts of entry {place} were delivered already.")
+            log, (people,) = ledger.log, ledger.people([place])
+        try:
+            certificate = Certificate.from_json(kept["certificate"])
+            exposures = kept["exposures"]
+            listed = receipts_of(log, log.entries[place], people, certificate, exposures, known)
+            return log, tuple(listed)
+        except (CertificateMismatch, KeyError, TypeError, AttributeError):
+            raise StoreDamaged(
+                f"{ledger.path}: what is kept for the receipts of entry {place} was altered."
+            ) from None
 
 
 def check_signing_key(sign: Path | None) -> None:

@@ -15,6 +15,9 @@ from pilu.exceptions import CertificateMismatch
 from pilu.store.log import Log
 
 _FIELDS = {"delta", "n_releases", "n_of_other_parameters", "epsilon", "nonce"}
+# Kinds of entries that change no parameters. One may have a new state all the same, where a store
+# was brought to a newer format.
+_LEAVE_THE_MODEL = ("request", "release")
 _FIELDS_OF_ALL = {"delta", "n_releases", "n_of_other_parameters", "people", "nonce"}
 
 
@@ -42,7 +45,7 @@ def releases_in(log: Log) -> tuple[int, int]:
     for entry in log.entries:
         if entry.kind == "release":
             now += 1
-        elif "state_sha256" in entry.record:  # the parameters were changed
+        elif entry.kind not in _LEAVE_THE_MODEL:
             now, before = 0, before + now
     return now, before
 

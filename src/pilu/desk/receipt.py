@@ -179,9 +179,12 @@ def receipts_of(
 ) -> Iterator[Receipt]:
     """A receipt for each of the people of an entry, or one if it is about nobody in particular.
 
+    What does not have its hash in the log is refused, so nobody gets what cannot be verified.
     `known` are names in the clear, by keyed names.
     """
     check_is_of(certificate, entry)
+    if certificate.evidence is not None:
+        certificate = certificate.without_evidence().with_evidence(certificate.evidence)
     proof = tuple(merkle.inclusion(log.leaves, entry.place))
     shared = Receipt(entry.record, certificate, entry.place, log.head, proof)
     if not people:
@@ -189,4 +192,7 @@ def receipts_of(
     proofs = merkle.inclusions([merkle.leaf(canonical(record)) for record in people])
     for place, (record, path) in enumerate(zip(people, proofs, strict=True)):
         person = Person(record, place, tuple(path), known.get(record["subject"]))
-        yield replace(shared, person=person, exposure=exposures.get(person.name))
+        exposure = exposures.get(person.name)
+        if exposure is not None or "exposure_sha256" in record:
+            check_exposure(exposure, record)
+        yield replace(shared, person=person, exposure=exposure)

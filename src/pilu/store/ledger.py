@@ -190,7 +190,9 @@ class Ledger:
 
     def delivered(self, place: int) -> None:
         """Remove what was kept for the receipts of an entry."""
+        log = self.log
         self._database.execute("DELETE FROM outbox WHERE place = ?", (place,))
+        self._cached = self._version(), log  # as it was
 
     def clear_journal(self) -> None:
         """Write something, so that a journal which a killed process left is removed."""

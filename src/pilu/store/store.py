@@ -165,10 +165,9 @@ class Store:
             others = set(generations(self.folder)) - {int(self._checked_state()["generation"])}
         found = []
         if others or self.journal.exists():
-            try:
+            generation, dropped = 0, list[int]()
+            with contextlib.suppress(PiluError, OSError):  # in use, or the folder is read-only
                 generation, dropped = self._clear(patience=0.0)
-            except (PiluError, OSError):  # another process is at work, or the folder is read-only
-                return
             if any(other > generation for other in dropped):
                 found.append("a change was interrupted: the store is as before it.")
             elif dropped:

@@ -23,7 +23,7 @@ from pilu.data.graphs import connected
 from pilu.data.table import Columns
 from pilu.data.table_rows import batch_bytes_within
 from pilu.desk.checking import check_store
-from pilu.desk.desk import Desk
+from pilu.desk.langevin_desk import LangevinDesk
 from pilu.exceptions import ClusterLost
 
 COLUMNS = Columns(("y",), "row_id", "person")
@@ -45,7 +45,7 @@ def pattern(frame, tmp_path):
 
 @pytest.fixture
 def alone(pattern, tmp_path):
-    with Desk.create(tmp_path / "alone", pattern, COLUMNS, **SETTINGS) as desk:
+    with LangevinDesk.create(tmp_path / "alone", pattern, COLUMNS, **SETTINGS) as desk:
         yield desk
 
 
@@ -68,7 +68,7 @@ def slow_parts(monkeypatch):
 def same(one, other):
     for name in ("gram", "cross"):
         here, there = (
-            getattr(desk.store.read().model.fitted_.chain.problem.statistics, name)
+            getattr(desk.read().model.fitted_.chain.problem.statistics, name)
             for desk in (one, other)
         )
         assert np.linalg.norm(here - there) <= 1e-12 * np.linalg.norm(there)
@@ -80,17 +80,18 @@ def same(one, other):
 
 def test_a_store_fitted_by_a_cluster(cluster, alone, pattern, small_parts, tmp_path):
     where = cluster.scheduler_address
-    with Desk.create(tmp_path / "c", pattern, COLUMNS, scheduler=where, **SETTINGS) as desk:
+    with LangevinDesk.create(tmp_path / "c", pattern, COLUMNS, scheduler=where, **SETTINGS) as desk:
         same(desk, alone)
-        assert desk.unlearn("person 20", n_unlearn_steps=1).rows == (80, 81, 82, 83)
-        assert check_store(desk.store, table=pattern)["rows_and_statistics_are_those_of_the_table"]
+        (receipt,) = desk.unlearn("person 20", n_unlearn_steps=1).receipts
+        assert receipt.person.record["rows"] == [80, 81, 82, 83]
+        assert check_store(desk, table=pattern)["rows_and_statistics_are_those_of_the_table"]
 
 
 @pytest.mark.filterwarnings("ignore")  # of distributed, about the worker that is gone
 def test_a_worker_that_dies(mortal, alone, pattern, small_parts, tmp_path):
     thread = kill_a_worker(mortal, after=0.3)
     where = mortal.scheduler_address
-    with Desk.create(tmp_path / "c", pattern, COLUMNS, scheduler=where, **SETTINGS) as desk:
+    with LangevinDesk.create(tmp_path / "c", pattern, COLUMNS, scheduler=where, **SETTINGS) as desk:
         thread.join()
         same(desk, alone)
 
@@ -98,7 +99,7 @@ def test_a_worker_that_dies(mortal, alone, pattern, small_parts, tmp_path):
 def test_no_such_scheduler(pattern, tmp_path):
     for address in ("tcp://127.0.0.1:9", "nonsense://x"):
         with pytest.raises(ClusterLost, match="scheduler must be 'local' or the address"):
-            Desk.create(tmp_path / "c", pattern, COLUMNS, scheduler=address, **SETTINGS)
+            LangevinDesk.create(tmp_path / "c", pattern, COLUMNS, scheduler=address, **SETTINGS)
         assert not (tmp_path / "c").exists()
 
 
@@ -130,10 +131,10 @@ def test_sizes_as_people_write_them(text, expected):
 PROGRAM = """
 import sys
 from pathlib import Path
-from pilu.desk.desk import Desk
+from pilu.desk.langevin_desk import LangevinDesk
 from pilu.data.table import Columns
 memory = int(sys.argv[2])
-Desk.create(sys.argv[3], sys.argv[1], Columns(("y",), "row_id"), n_steps=10, memory=memory)
+LangevinDesk.create(sys.argv[3], sys.argv[1], Columns(("y",), "row_id"), n_steps=10, memory=memory)
 # not ru_maxrss: that begins with what the parent had
 lines = Path("/proc/self/status").read_text().splitlines()
 print(1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")))
@@ -172,7 +173,7 @@ def test_a_scheduler_that_goes_away(pattern, small_parts, slow_parts, tmp_path, 
         timer = threading.Timer(2.0, scheduler.kill)
         timer.start()
         with pytest.raises(ClusterLost, match="dask cluster"):
-            Desk.create(tmp_path / "c", pattern, COLUMNS, scheduler=address, **SETTINGS)
+            LangevinDesk.create(tmp_path / "c", pattern, COLUMNS, scheduler=address, **SETTINGS)
         timer.join()
     assert not (tmp_path / "c").exists()
 
@@ -211,7 +212,7 @@ def test_fewer_rows_than_columns_are_not_for_a_cluster(alone, frame, tmp_path):
         table.append_column("who", pa.array(list("abcde"))), tmp_path / "wide.parquet"
     )
     with pytest.raises(ValueError, match="scheduler must be left out for fewer rows than columns"):
-        Desk.create(
+        LangevinDesk.create(
             tmp_path / "wide",
             tmp_path / "wide.parquet",
             Columns(("y",), None, "who"),

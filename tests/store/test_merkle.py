@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pilu.exceptions import LedgerMismatch
 from pilu.store.merkle import (
     Head,
     check_consistency,
@@ -16,7 +17,6 @@ from pilu.store.merkle import (
     inclusion,
     leaf,
 )
-from pilu.exceptions import LedgerMismatch
 
 # The reference test data of certificate transparency: eight entries, and the root of the first n.
 ENTRIES = [
