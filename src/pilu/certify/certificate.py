@@ -22,6 +22,7 @@ SCHEMA = "pilu.certificate/2"
 # The first format, still read: its evidence is not bound to its fields.
 UNBOUND_SCHEMA = "pilu.certificate/1"
 
+_PLAIN = (bool, int, float, str, type(None))
 _DEEPEST = 32  # nesting levels of a certificate or a receipt
 
 _UTILITY_NUMBERS = ("before", "after", "redraw", "seconds", "redraw_seconds")
@@ -121,8 +122,8 @@ class Certificate:
         return Certificate.from_json, (self.to_json(),)
 
     def __post_init__(self) -> None:
-        for f in fields(self):
-            object.__setattr__(self, f.name, _frozen(getattr(self, f.name)))
+        for name in FIELDS:
+            object.__setattr__(self, name, _frozen(getattr(self, name)))
 
     def __hash__(self) -> int:
         return hash(self.sha256)
@@ -138,7 +139,7 @@ class Certificate:
             record = strict_json(text)
         except ValueError as error:
             raise CertificateMismatch(f"the certificate is not valid JSON: {error}.") from None
-        names = {f.name for f in fields(cls)}
+        names = set(FIELDS)
         if not isinstance(record, dict) or set(record) != names:
             given = set(record) if isinstance(record, dict) else set()
             raise CertificateMismatch(
@@ -193,7 +194,7 @@ class Certificate:
 
     def without_evidence(self) -> "Certificate":
         """The certificate to publish, with only the hash of its evidence."""
-        return replace(self, evidence=None)
+        return self if self.evidence is None else replace(self, evidence=None)
 
     def with_evidence(self, evidence: Mapping[str, Any]) -> "Certificate":
         """Restore evidence that was kept separately; its hash must match."""
@@ -205,8 +206,11 @@ class Certificate:
         return replace(self, evidence=evidence)
 
 
+FIELDS = tuple(field.name for field in fields(Certificate))
+
+
 def _fields_of(certificate: Certificate) -> dict[str, Any]:
-    return {f.name: getattr(certificate, f.name) for f in fields(certificate)}
+    return {name: getattr(certificate, name) for name in FIELDS}
 
 
 def scope_of(
@@ -304,6 +308,8 @@ def _canonical(record: Any) -> str:
 
 
 def _frozen(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Mapping):
         return MappingProxyType({k: _frozen(v) for k, v in value.items()})
     if isinstance(value, list | tuple):

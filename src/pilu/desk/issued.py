@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pilu.certify.certificate import Certificate
+from pilu.certify.certificate import FIELDS, Certificate, sha256_of
 from pilu.exceptions import CertificateMismatch
 from pilu.store.log import Entry
 
@@ -34,16 +34,19 @@ def kept_in_log(certificate: Certificate) -> dict[str, Any]:
 def whole_certificate(
     entry: Entry, schedule: Sequence[Any] = (), conditional_on: Sequence[str] = ()
 ) -> Certificate:
-    """The certificate of an entry, without evidence; its hash must be the one in the entry."""
+    """The certificate of an entry, without evidence; its hash must be the one in the entry.
+
+    `certify.verify` checks the types of its fields.
+    """
     record: Mapping[str, Any] = entry.certificate or {}
     repeated = {"schedule": list(map(list, schedule)), "conditional_on": list(conditional_on)}
-    certificate = Certificate.from_json(json.dumps({**repeated, **record}))
-    if certificate.sha256 != entry.certificate_sha256:
+    whole = {**repeated, **record}
+    if set(whole) != set(FIELDS) or sha256_of(whole) != entry.certificate_sha256:
         raise CertificateMismatch(
             f"the certificate at place {entry.place} does not have its hash, or does not follow "
             "from what was before it."
         )
-    return certificate
+    return Certificate(**whole)
 
 
 def check_is_of(certificate: Certificate, entry: Entry) -> None:
