@@ -76,7 +76,7 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks --plot
 
 bench-quick: .venv/ready
-	$(BIN)/python -m benchmarks --sizes small small-cyclic small-desk small-cluster small-softmax small-refit --repeats 1 --no-growth
+	$(BIN)/python -m benchmarks --sizes small small-cyclic small-desk small-cluster small-softmax small-refit small-living --repeats 1 --no-growth
 
 bench-growth: .venv/ready
 	$(BIN)/python -m benchmarks --sizes --plot --name growth

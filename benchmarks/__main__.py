@@ -15,6 +15,7 @@ from benchmarks import (
     desk,
     figures,
     growth,
+    living,
     machine,
     memory,
     plot,
@@ -35,6 +36,7 @@ JUDGED = (
     "cluster",
     "softmax",
     "refit",
+    "living",
 )  # the sizes that the figures to reach are for
 
 
@@ -74,7 +76,8 @@ def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
 
     began = time.monotonic()
     try:
-        in_memory = not (size.b or size.desk or size.cluster or size.smooth or size.refit)
+        kinds = (size.b, size.desk, size.cluster, size.smooth, size.refit, size.living)
+        in_memory = not any(kinds)
         if in_memory and not options.no_memory and memory.is_measurable():
             entry["memory"] = memory.peaks(name, None if options.full else options.memory_seconds)
             save()
@@ -83,6 +86,7 @@ def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
         measure = cluster.measure if size.cluster else measure
         measure = smooth.measure if size.smooth else measure
         measure = refit.measure if size.refit else measure
+        measure = living.measure if size.living else measure
         measure(size, plan, Stopwatch(outcome.times, name, save), outcome)
     finally:
         entry["load"].append(machine.load())

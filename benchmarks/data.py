@@ -14,7 +14,7 @@ class Size:
 
     With a batch size b, T and K count steps on mini-batches. At a `desk` size a store is
     timed, at a `cluster` size a fit of several files, at a `smooth` one softmax regression, at a
-    `refit` one the heads of `benchmarks/refit.py`.
+    `refit` one the heads of `benchmarks/refit.py`, at a `living` one the desk of refits.
     """
 
     n: int
@@ -27,6 +27,7 @@ class Size:
     cluster: bool = False
     smooth: bool = False
     refit: bool = False
+    living: bool = False
 
     @property
     def data_bytes(self) -> int:
@@ -34,7 +35,7 @@ class Size:
         return 8 * self.n * (self.p - 1)
 
     def __str__(self) -> str:
-        kinds = ("desk", "cluster", "smooth", "refit")
+        kinds = ("desk", "cluster", "smooth", "refit", "living")
         numbers = {k: v for k, v in asdict(self).items() if k not in kinds and v is not None}
         return ", ".join(f"{k} = {v}" for k, v in numbers.items())
 
@@ -51,16 +52,19 @@ SIZES = {
     "cluster": Size(n=2_000_000, p=257, d=1, T=800, K=80, cluster=True),
     "softmax": Size(n=4_000, p=2_049, d=10, T=300, K=20, smooth=True),
     "refit": Size(n=40_000, p=46, d=1, T=1, K=1, refit=True),
+    "living": Size(n=40_000, p=20, d=1, T=1, K=1, living=True),
     "small": Size(n=400, p=120, d=1, T=50, K=5),
     "small-cyclic": Size(n=400, p=120, d=1, T=80, K=5, b=50),
     "small-desk": Size(n=400, p=120, d=1, T=50, K=5, desk=True),
     "small-cluster": Size(n=20_000, p=65, d=1, T=50, K=5, cluster=True),
     "small-softmax": Size(n=400, p=120, d=4, T=50, K=5, smooth=True),
     "small-refit": Size(n=2_000, p=46, d=1, T=1, K=1, refit=True),
+    "small-living": Size(n=2_000, p=20, d=1, T=1, K=1, living=True),
     "toy": Size(n=100, p=50, d=2, T=20, K=5),
     "toy-desk": Size(n=100, p=50, d=1, T=20, K=5, desk=True),
     "toy-softmax": Size(n=100, p=50, d=3, T=20, K=5, smooth=True),
     "toy-refit": Size(n=200, p=46, d=1, T=1, K=1, refit=True),
+    "toy-living": Size(n=300, p=20, d=1, T=1, K=1, living=True),
     "toy-cyclic": Size(n=100, p=50, d=2, T=40, K=12, b=10),
 }
 

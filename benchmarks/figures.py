@@ -10,6 +10,7 @@ from benchmarks.cluster import rows_quoted
 from benchmarks.cyclic import quoted_together
 from benchmarks.data import Size
 from benchmarks.desk import people_quoted
+from benchmarks.living import COMMANDS, many_people, most_entries
 from benchmarks.stopwatch import Times
 from benchmarks.work import Counts, Outcome, Plan
 
@@ -38,6 +39,7 @@ def rows(
     describe = _lines_of_the_cluster if size.cluster else describe
     describe = _lines_of_softmax if size.smooth else describe
     describe = _lines_of_refits if size.refit else describe
+    describe = _lines_of_living if size.living else describe
     found = [
         *_timed(describe(size, plan, outcome), outcome.times),
         *_counted(size, outcome.counts),
@@ -158,6 +160,27 @@ def _lines_of_refits(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
         Line("  against scikit-learn", people, pipeline, {pipeline: 1.0}),
         Line("exposure of all rows, squares", "exposure, squares", leverages, one, 1.5),
         Line("  default noise", "exposure, default noise", leverages, one),
+    ]
+
+
+def _lines_of_living(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
+    work, one = {"reading": 1.0, "refit": 1.0}, {"one person": 1.0}
+    many = f"{many_people(size):,} people in one run"
+    growth = [
+        Line(
+            f"{name}, {most_entries(size):,} entries in the log",
+            f"{name}, long log",
+            "10 entries",
+            {f"{name}, short log": 1.0},
+            2,
+        )
+        for name in COMMANDS
+    ]
+    return [
+        Line("one person forgotten", "one person", "reading + refit", work, 2),
+        Line(many, "many people", "one person", one, 3),
+        Line("pilu --help", "pilu --help", "import numpy", {"import numpy": 1.0}, 3),
+        *growth,
     ]
 
 

@@ -46,6 +46,12 @@ def aligned(lines: Sequence[tuple[str, ...]]) -> str:
     )
 
 
+_ABOUT_LIVING = (
+    "People are forgotten by calls within one process, receipts on the disk included. Commands on "
+    "a log are whole processes."
+)
+
+
 def notes(size: Size, plan: Plan, counts: Counts, measured: Mapping[str, Any] | None) -> list[str]:
     """What was scaled, or not measured."""
     whole = size.T + size.K
@@ -54,6 +60,8 @@ def notes(size: Size, plan: Plan, counts: Counts, measured: Mapping[str, Any] | 
         found.append(
             f"Algorithm 1 is timed for {plan.literal_steps} of its {whole} steps and scaled up."
         )
+    if size.living:
+        return [_ABOUT_LIVING]
     if size.cluster or size.smooth:
         return []
     if size.desk:

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import data, references, work
 
 ROOT = Path(__file__).parent.parent
-SIZES = ("toy", "toy-cyclic", "toy-desk", "toy-softmax", "toy-refit")
+SIZES = ("toy", "toy-cyclic", "toy-desk", "toy-softmax", "toy-refit", "toy-living")
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,11 @@
 """Files that commands read and write outside of the store."""
 
 import csv
+import errno
 import io
 import os
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,54 +17,68 @@ from pilu.store.disk import replaced_by, sync_folder, write_new
 if TYPE_CHECKING:
     from pilu.desk.receipt import Receipt
 
+_MANY = 100  # people: file systems take long to make thousands of files
+
 
 class ReceiptFiles:
-    """Where receipts go: one into a file, those of several people into a new folder.
+    """Where receipts go: one into a file, those of several people into a new folder or archive.
 
-    In a folder, a receipt is named by the keyed name of the person. `index.csv` lists the names in
-    the clear, as far as they are known.
+    A path that ends in .zip is an archive, which is also the default for very many people. In it a
+    receipt is named by the keyed name of the person. `index.csv` lists the names in the clear, as
+    far as they are known.
     """
 
     def __init__(self, given: Path | None, store: Path, *, n_people: int) -> None:
-        stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
-        several = n_people > 1
-        default = Path(f"receipts-{stamp}" if several else f"receipt-{stamp}.json")
-        self.path, self.store = given or default, store
-        self._in_folder = several
-        check_output("receipt", self.path, store, is_folder=several)
+        default = f"receipt-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
+        default += ".json" if n_people <= 1 else ".zip" if n_people > _MANY else ""
+        self.path, self.store = given or Path(default), store
+        self._in_folder = n_people > 1 and self.path.suffix.lower() != ".zip"
+        check_output("receipt", self.path, store, is_folder=self._in_folder)
         if self.path.exists():
-            raise WrongArgument(
-                "receipt", "a new folder" if several else "a new file", str(self.path)
-            )
+            kind = "folder" if self._in_folder else "file"
+            raise WrongArgument("receipt", f"a new {kind}", str(self.path))
 
     def write(self, receipts: Sequence["Receipt"]) -> None:
         """Write receipts to the disk, all or none of them."""
-        if not self._in_folder and len(receipts) == 1:
-            part = self.path.with_name(f".{self.path.name}.part")
-            part.unlink(missing_ok=True)
-            write_new(part, receipts[0].to_json().encode())
-            try:
-                os.link(part, self.path)  # fails if the name is taken
-            finally:
-                part.unlink()
-            sync_folder(self.path.parent)
-            return
         part = self.path.with_name(f".{self.path.name}.part")
-        part.mkdir(exist_ok=True)
-        for path in part.iterdir():  # of a killed process
-            path.unlink()
-        with progress_bar(len(receipts), what="writing receipts", unit="person") as bar:
-            for receipt in receipts:
-                name = "receipt" if receipt.person is None else receipt.person.name
-                (part / f"{name}.json").write_text(receipt.to_json(), encoding="utf-8")
-                bar.update(1)
-        (part / "index.csv").write_text(_index(receipts), encoding="utf-8")
-        for file in part.iterdir():
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
-        sync_folder(part)
+        if self._in_folder:
+            _write_folder(part, receipts)
+        elif self.path.suffix.lower() == ".zip":
+            _write_archive(part, receipts)
+        else:
+            part.unlink(missing_ok=True)  # of a killed process
+            write_new(part, receipts[0].to_json().encode())
+        if self.path.exists():
+            raise FileExistsError(errno.EEXIST, "it exists already", str(self.path))
         os.rename(part, self.path)
         sync_folder(self.path.parent)
+
+
+def _write_folder(folder: Path, receipts: Sequence["Receipt"]) -> None:
+    folder.mkdir(exist_ok=True)
+    for path in folder.iterdir():  # of a killed process
+        path.unlink()
+    for name, content in _named(receipts):
+        (folder / name).write_bytes(content)
+    os.sync()  # all files at once
+
+
+def _write_archive(path: Path, receipts: Sequence["Receipt"]) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in _named(receipts):
+            archive.writestr(name, content)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _named(receipts: Sequence["Receipt"]) -> Iterator[tuple[str, bytes]]:
+    """The files of receipts, each with its name."""
+    with progress_bar(len(receipts), what="writing receipts", unit="person") as bar:
+        for receipt in receipts:
+            name = "receipt" if receipt.person is None else receipt.person.name
+            yield f"{name}.json", receipt.to_json().encode()
+            bar.update(1)
+    yield "index.csv", _index(receipts).encode()
 
 
 def _index(receipts: Sequence["Receipt"]) -> str:

@@ -59,6 +59,7 @@ class Receipt:
     person: Person | None = None  # None where an entry is about nobody in particular
     exposure: Mapping[str, Any] | None = None  # what earlier releases told (desk.exposed)
     signature: Mapping[str, Any] | None = None  # a DSSE envelope of `statement`
+    texts: dict[str, tuple[Any, str]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def evidence(self) -> Mapping[str, Any] | None:
@@ -102,23 +103,35 @@ class Receipt:
         }
 
     def to_json(self) -> str:
-        """The receipt as a file."""
-        record = {
-            "schema": SCHEMA,
-            **self.statement,
-            "inclusion": [step.hex() for step in self.proof],
-            "certificate": json.loads(self.certificate.to_json()),
-            "person": None,
+        """The receipt as a file: JSON with a field on each line."""
+        person = self.person
+        own = {
             "exposure": None if self.exposure is None else dict(self.exposure),
-            "signature": self.signature,
+            "person": None
+            if person is None
+            else {
+                "record": dict(person.record),
+                "place": person.place,
+                "inclusion": [step.hex() for step in person.proof],
+            },
         }
-        if self.person is not None:
-            record["person"] = {
-                "record": dict(self.person.record),
-                "place": self.person.place,
-                "inclusion": [step.hex() for step in self.person.proof],
+        return f"{{\n{self._shared_text()},\n{_text(own)[1:-1]}\n}}\n"
+
+    def _shared_text(self) -> str:
+        """The fields that all people of an entry share: written once for thousands of them."""
+        parts = (self.entry, self.certificate, self.place, self.head, self.proof, self.signature)
+        kept, text = self.texts.get("shared", ((), ""))
+        if len(kept) != len(parts) or any(a is not b for a, b in zip(kept, parts, strict=True)):
+            fields = {
+                "schema": _text(SCHEMA),
+                **{name: _text(value) for name, value in self.statement.items()},
+                "inclusion": _text([step.hex() for step in self.proof]),
+                "certificate": self.certificate.to_json(),
+                "signature": _text(self.signature),
             }
-        return json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
+            text = ",\n".join(f'"{name}": {fields[name]}' for name in fields)
+            self.texts["shared"] = parts, text
+        return text
 
     @classmethod
     def from_json(cls, text: str) -> "Receipt":
@@ -150,6 +163,10 @@ class Receipt:
             raise CertificateMismatch(
                 "the receipt cannot be read: it was altered or cut."
             ) from None
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, allow_nan=False)
 
 
 def _certificate_in(record: Mapping[str, Any]) -> Certificate:
