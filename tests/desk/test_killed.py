@@ -16,7 +16,7 @@ from pilu.desk.desk import Desk
 from pilu.desk.receipt import Receipt
 from pilu.desk.signing import make_keys
 
-PERSON = "person number 3"
+PERSON, TABLE = "person number 3", "people.parquet"
 
 
 @pytest.fixture(params=[24, pytest.param(300, marks=pytest.mark.slow)])
@@ -141,9 +141,6 @@ def test_killed_between_commit_and_delivery(desk, tmp_path):
     assert sorted(path.name for path in store.iterdir()) == ["arrays-1", "key", "ledger.sqlite"]
     with Desk.open(store) as again:
         assert again.store.recovered == ""
-
-
-TABLE = "people.parquet"
 
 
 # Journals that are left behind

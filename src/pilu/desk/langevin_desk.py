@@ -168,8 +168,9 @@ class LangevinDesk(Desk):
         (total, spent_delta), (most, most_delta) = state["model"]["spent"]["total"], state["budget"]
         n = 0
         while epsilon > 0.0 and n < 10_000:
+            # Totals are rounded up: three times 0.1 is more than 0.3.
             spent_delta = (spent_delta + math.exp(min(total, 700.0)) * delta) * (1 + 1e-9)
-            total += epsilon
+            total = (total + epsilon) * (1 + 1e-9)
             if total > most or spent_delta > most_delta:
                 break
             n += 1
