@@ -84,6 +84,10 @@ def test_several_people_go_as_one_group(desk):
     assert {receipt.person.name for receipt in outcome.receipts} == hashes
     with pytest.raises(AlreadyForgotten):
         desk.unlearn(["person number 4", "person number 7"], epsilon=1.0)
+    with pytest.raises(AlreadyForgotten, match="'person number 3', 'person number 7' have already"):
+        desk.unlearn([*names, "person number 4"], epsilon=1.0)
+    with pytest.raises(ValueError, match="got unknown 'somebody', 'nobody'"):
+        desk.request(["somebody", "person number 4", "person number 3", "nobody"])
     for wrong in ([], ["person number 4", "person number 4"]):
         with pytest.raises(ValueError, match="subjects must"):
             desk.unlearn(wrong, epsilon=1.0)

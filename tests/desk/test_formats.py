@@ -4,6 +4,7 @@ Each archive was written once by the code of a commit and is never written again
 
     desk-1.tar.xz   84466fb: certificates and releases of format 1, signatures over plain hashes
     desk-2.tar.xz   49e1520: certificates and releases of format 2
+    desk-3.tar.xz   18ecf5b: receipts of format 2, with what earlier releases told of everybody
 
 In each are a table of twelve rows and a store for every kind of model.
 """
@@ -29,7 +30,10 @@ FORMATS = Path(__file__).parent / "formats"
 ASKED = {"n_unlearn_steps": 1, "epsilon": 1.0, "delta": 1e-4}
 
 
-@pytest.fixture(params=[1, 2])
+CERTIFICATES, RECEIPTS = {1: 1, 2: 2, 3: 2}, {1: 1, 2: 1, 3: 2}
+
+
+@pytest.fixture(params=[1, 2, 3])
 def number(request):
     return request.param
 
@@ -71,7 +75,11 @@ def test_receipts_are_recomputed_and_found_in_the_log(folder, number, kind):
         for path in receipts:
             receipt = read(path)
             checks = check_receipt(receipt, desk, folder / "people.csv")
-            assert receipt.certificate.schema == f"pilu.certificate/{number}"
+            assert json.loads(path.read_text())["schema"] == f"pilu.receipt/{RECEIPTS[number]}"
+            tells = number == 3 and receipt.certificate.method != "redraw"
+            assert checks["exposure_is_that_of_the_log"] == tells
+            assert receipt.person is None
+            assert receipt.certificate.schema == f"pilu.certificate/{CERTIFICATES[number]}"
             assert checks["epsilon_recomputed"]
             assert checks["in_the_log_of_the_store"]
             is_redraw = receipt.certificate.method == "redraw"
@@ -124,7 +132,7 @@ def test_a_request_brings_a_store_to_this_format_and_changes_no_parameters(folde
 
 def test_a_release_is_checked(folder, number):
     record = json.loads((folder / "release.json").read_text())
-    assert record["schema"] == f"pilu.release/{number}"
+    assert record["schema"] == f"pilu.release/{CERTIFICATES[number]}"
     with Desk.open(folder / "store") as desk:
         assert all(check_release(record, desk.log()).values())
     with pytest.raises(CertificateMismatch, match="do not have the hash"):
@@ -139,6 +147,19 @@ def test_a_signature_is_checked(unpacked):
     text = json.dumps({**json.loads(receipt.to_json()), "entry": forged})
     with pytest.raises(CertificateMismatch, match="for another receipt"):
         check_signature(Receipt.from_json(text), folder / "public.pem")
+
+
+@pytest.mark.parametrize("number", [3], indirect=True)
+def test_what_an_old_receipt_tells_of_everybody_is_checked(folder):
+    record = json.loads((folder / "receipt-first.json").read_text())
+    exposure = record["exposure"]
+    assert len(exposure["people"]) == 1
+    for forged in ({**exposure, "n_releases": 7}, {**exposure, "people": {}}, None):
+        with pytest.raises(CertificateMismatch, match="exposure"):
+            Receipt.from_json(json.dumps({**record, "exposure": forged})).verify()
+    later = {**record, "schema": "pilu.receipt/3"}
+    with pytest.raises(CertificateMismatch, match="fields"):
+        Receipt.from_json(json.dumps(later))
 
 
 def test_proofs_are_checked(unpacked):

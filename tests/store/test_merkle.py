@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from pilu.exceptions import LedgerMismatch
 from pilu.store.merkle import (
     Head,
+    Peaks,
     check_consistency,
     check_inclusion,
     consistency,
     head,
     inclusion,
+    inclusions,
     leaf,
 )
 
@@ -132,6 +134,63 @@ def test_edit_deletion_reordering_and_truncation_are_noticed(log, data):
         for proof in proofs:
             with pytest.raises(LedgerMismatch):
                 check_consistency(noted, head(others), proof)
+
+
+# RFC 6962, section 2.1, word by word: MTH(D[n]) and PATH(m, D[n]) split at the largest power of two
+
+
+def mth(log):
+    if not log:
+        return hashlib.sha256().digest()
+    if len(log) == 1:
+        return hashlib.sha256(b"\x00" + log[0]).digest()
+    k = split_at(len(log))
+    return hashlib.sha256(b"\x01" + mth(log[:k]) + mth(log[k:])).digest()
+
+
+def path(m, log):
+    if len(log) == 1:
+        return []
+    k = split_at(len(log))
+    if m < k:
+        return [*path(m, log[:k]), mth(log[k:])]
+    return [*path(m - k, log[k:]), mth(log[:k])]
+
+
+def split_at(n):
+    return max(2**power for power in range(10) if 2**power < n)
+
+
+LONG = [f"entry {k}".encode() for k in range(70)]
+
+
+@pytest.mark.parametrize("n", range(71))
+def test_proofs_of_all_entries_at_once_are_those_of_the_rfc(n):
+    leaves = leaves_of(LONG[:n])
+    assert head(leaves) == Head(n, mth(LONG[:n]))
+    proofs = inclusions(leaves)
+    assert proofs == [path(m, LONG[:n]) for m in range(n)]
+    assert proofs == [inclusion(leaves, m) for m in range(n)]
+    for m, proof in enumerate(proofs):
+        check_inclusion(LONG[m], m, proof, head(leaves))
+
+
+def test_a_log_that_grows_one_by_one_has_the_heads_of_the_rfc():
+    peaks = Peaks()
+    for n in range(71):
+        assert peaks.head == Head(n, mth(LONG[:n]))
+        assert len(peaks.roots) == n.bit_count()
+        if n < 70:
+            peaks = peaks.followed_by(leaf(LONG[n]))
+
+
+@pytest.mark.parametrize("n", range(1, 71))
+def test_a_proof_is_for_one_place_only(n):
+    leaves = leaves_of(LONG[:n])
+    for m, proof in enumerate(inclusions(leaves)):
+        for other in {0, n // 2, n - 1, m ^ 1} - {m}:
+            with pytest.raises(LedgerMismatch):
+                check_inclusion(LONG[m], other, proof, head(leaves))
 
 
 def test_heads_are_written_and_read():

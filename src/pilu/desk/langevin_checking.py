@@ -14,7 +14,7 @@ from pilu.certify.certificate import Certificate, names_parameters
 from pilu.certify.exact import Exact, curve_of
 from pilu.certify.issue import set_target
 from pilu.certify.verify import verify
-from pilu.chains.problem import Law, Run
+from pilu.chains.problem import Run
 from pilu.chains.schedule import Schedule
 from pilu.data.rows import Request
 from pilu.data.statistics import Statistics
@@ -29,7 +29,8 @@ from pilu.store.store import require
 Array = NDArray[np.float64]
 People = Mapping[int, Sequence[Mapping[str, Any]]]  # of entries, by their places
 
-_CLOSE_CURVES = 1e-3  # in log delta: charged errors depend on how the numbers were computed
+_CLOSE_CURVES = 1e-3  # in log delta and epsilon: charges depend on how numbers were computed
+_NEGLIGIBLE = 1e-30  # of delta
 _CLOSE = 1e-9  # statistics are known to 1e-12, an eigenbasis to a few p ulps
 
 
@@ -199,13 +200,35 @@ def check_against_data(
             f"the noise of the certificate, {certificate.noise:.6g}, is not enough for the rows in "
             f"{table}: it certifies epsilon {answer.epsilon:.6g}, not {certificate.epsilon:.6g}."
         )
-    stated, computed = (
-        np.log(curve_of(evidence).deltas(np.array([0.0, certificate.epsilon])) + 1e-300)
-        for evidence in (receipt.evidence or {}, answer.evidence)
-    )
-    if not np.allclose(stated, computed, atol=_CLOSE_CURVES, rtol=0):
+    # Sums that were subtracted from, or rounded for the record, are charged with more rounding than
+    # those of the rows: what was charged is in the certificate, rounded up.
+    charged = float(certificate.numerical_error.get("statistics_relative", 0.0))
+    law = replace(law, statistics_error=max(law.statistics_error, charged))
+    most = Exact().spend(law, request, certificate.noise, target)
+    if not _is_between(receipt.evidence or {}, answer.evidence, most.evidence, certificate.epsilon):
         raise CertificateMismatch(f"the evidence is not that of the rows in {table}.")
     return True
+
+
+def _is_between(
+    stated: Mapping[str, Any], least: Mapping[str, Any], most: Mapping[str, Any], epsilon: float
+) -> bool:
+    """Whether evidence lies between that of the least and of the largest charge for rounding.
+
+    The charge to epsilon also depends on how much of delta was set aside for it, a little.
+    """
+
+    def log_deltas(evidence: Mapping[str, Any]) -> Array:
+        bare = {**evidence, "epsilon_error": 0.0, "log_tail": None}
+        return np.log(curve_of(bare).deltas(np.array([0.0, epsilon])) + _NEGLIGIBLE)
+
+    low, here, high = log_deltas(least), log_deltas(stated), log_deltas(most)
+    errors = [float(evidence["epsilon_error"]) for evidence in (least, stated, most)]
+    return bool(
+        (low - _CLOSE_CURVES <= here).all()
+        and (here <= high + _CLOSE_CURVES).all()
+        and errors[0] / 2 - _CLOSE_CURVES <= errors[1] <= 2 * errors[2] + _CLOSE_CURVES
+    )
 
 
 def _law_and_request(
@@ -214,7 +237,7 @@ def _law_and_request(
     earlier: list[int],
     rows: NDArray[np.intp],
     path: str | Path,
-) -> tuple[Law, Request]:
+) -> tuple[Any, Request]:
     """The law before a request and the request itself, from the rows of the table."""
     table, model = snapshot.table(path), snapshot.model
     source, chain = model.fitted_.source, model.fitted_.chain

@@ -136,7 +136,7 @@ class LangevinDesk(Desk):
         with self.store.ledger.reading() as ledger:
             gone = forgotten_people(ledger)
         held = self.read()
-        groups = [_positions(held, subject, gone) for subject in subjects]
+        groups = _positions(held, subjects, gone)
         model = held.attached(table, _together(groups))
         listed = [group.tolist() for group in groups]
         if model.fitted_.law.is_gaussian:
@@ -184,8 +184,9 @@ class LangevinDesk(Desk):
         (total, spent_delta), (most, most_delta) = state["model"]["spent"]["total"], state["budget"]
         n = 0
         while epsilon > 0.0 and n < 10_000:
+            # Totals are rounded up: three times 0.1 is more than 0.3.
             spent_delta = (spent_delta + math.exp(min(total, 700.0)) * delta) * (1 + 1e-9)
-            total += epsilon
+            total = (total + epsilon) * (1 + 1e-9)
             if total > most or spent_delta > most_delta:
                 break
             n += 1
@@ -287,20 +288,27 @@ class LangevinDesk(Desk):
 
     def _check_known(self, change: Change, people: Sequence[Any]) -> None:
         held, gone = LangevinSnapshot.of(change.snapshot), forgotten_people(change.ledger)
-        for name in people:
-            _positions(held, name, gone)
+        _positions(held, people, gone)
 
 
-def _positions(held: LangevinSnapshot, subject: Any, gone: set[bytes]) -> Positions:
-    hashed = hash_of(subject, held.key)
-    positions = held.names.positions("subject", hashed)
-    if len(positions):
-        return positions
-    if hashed in gone:
-        raise AlreadyForgotten(
-            f"subject {subject!r} has already been forgotten; nothing was changed."
+def _positions(
+    held: LangevinSnapshot, subjects: Sequence[Any], gone: set[bytes]
+) -> list[Positions]:
+    """Rows of each of the people; whoever has none is named, all of them in one error."""
+    hashed = [hash_of(name, held.key) for name in subjects]
+    found = [held.names.positions("subject", one) for one in hashed]
+    missing = [k for k, rows in enumerate(found) if not len(rows)]
+    if unknown := [repr(subjects[k]) for k in missing if hashed[k] not in gone]:
+        raise WrongInput(
+            f"subject must be in the table that was fitted, got unknown {', '.join(unknown)}."
         )
-    raise WrongInput(f"subject must be in the table that was fitted, got unknown {subject!r}.")
+    if missing:
+        names = ", ".join(repr(subjects[k]) for k in missing)
+        verb = "has" if len(missing) == 1 else "have"
+        raise AlreadyForgotten(
+            f"subject {names} {verb} already been forgotten; nothing was changed."
+        )
+    return found
 
 
 def _exposures(model: Model, subjects: Mapping[bytes, Positions], log: Log) -> dict[str, Any]:
