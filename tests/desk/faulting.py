@@ -26,7 +26,6 @@ from pilu.desk.checking import check_store
 from pilu.desk.costs import quote_everyone
 from pilu.desk.desk import Desk
 from pilu.desk.langevin_desk import LangevinDesk
-from pilu.desk.predicting import predict_table
 from pilu.exceptions import DoneWithTrouble, PiluError
 from pilu.store.disk import write_new
 from pilu.store.ledger import Ledger
@@ -37,14 +36,14 @@ READING = {
     "quote": lambda desk, out: quote_everyone(desk.read(), n_unlearn_steps=1),
     "ledger": None,  # needs no desk: see `command`
     "verify": lambda desk, out: check_store(desk),
-    "predict": lambda desk, out: predict_table(desk.read(), desk.table(), out / "predicted.csv"),
-    "table": lambda desk, out: desk.forgotten().still_in(desk.table()),
+    "predict": lambda desk, out: desk.predict_table(desk.tables()[0], out / "predicted.csv"),
+    "table": lambda desk, out: desk.forgotten().still_in(desk.tables()[0]),
 }
 WRITING = {
     "unlearn": lambda desk, out: desk.unlearn(PERSON, n_unlearn_steps=1, deliver=into(out)),
     "request": lambda desk, out: desk.request(PERSON),
     "redraw": lambda desk, out: desk.redraw(deliver=into(out)),
-    "release": lambda desk, out: desk.release(into(out, "model.json")),
+    "release": lambda desk, out: desk.release(out / "model.json"),
     "receipts": lambda desk, out: [
         desk.deliver_again(place, into(out)) for place in desk.undelivered()
     ],

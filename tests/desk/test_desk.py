@@ -18,7 +18,6 @@ from pilu.data.names import hash_of
 from pilu.data.table import Columns
 from pilu.desk.desk import Desk
 from pilu.desk.langevin_desk import LangevinDesk
-from pilu.desk.predicting import predict_table
 from pilu.desk.release import release_record
 from pilu.exceptions import (
     AlreadyForgotten,
@@ -405,14 +404,13 @@ def test_a_stored_model_that_has_forgotten_nothing_accepts_nothing(desk):
 
 
 def test_predictions_of_a_table(desk, parquet, rows, tmp_path):
-    snapshot = desk.read()
-    assert predict_table(snapshot, parquet, tmp_path / "out.csv") == N
+    assert desk.predict_table(parquet, tmp_path / "out.csv") == N
     found = np.loadtxt(tmp_path / "out.csv", skiprows=1)
     np.testing.assert_allclose(found, desk.predict(rows[0]), rtol=1e-12)
     other = pa.table({"f0": [1.0], "f1": [2.0]})
     pyarrow.parquet.write_table(other, tmp_path / "other.parquet")
     with pytest.raises(ValueError, match="must have a column 'f2'"):
-        predict_table(snapshot, tmp_path / "other.parquet", tmp_path / "out.csv")
+        desk.predict_table(tmp_path / "other.parquet", tmp_path / "out.csv")
     assert len(np.loadtxt(tmp_path / "out.csv", skiprows=1)) == N  # the earlier file is whole
 
 

@@ -20,7 +20,6 @@ from pilu.data.targets import NumericTargets
 from pilu.desk.checking import check_receipt, check_store
 from pilu.desk.costs import quote_everyone
 from pilu.desk.langevin_desk import LangevinDesk
-from pilu.desk.predicting import predict_table
 from pilu.desk.rewriting import rewrite_without
 from pilu.exceptions import RowsChanged
 
@@ -65,7 +64,7 @@ def test_rows_that_lie_in_two_files(many, pattern, tmp_path):
     assert rows_of(outcome) == (30, 31, 32)
     assert check_receipt(found[0], many, pattern)["inputs_checked_against_data"]
     gone = many.forgotten()
-    assert gone.still_in(many.table()).tolist() == [30, 31, 32]
+    assert gone.still_in(many.tables()[0]).tolist() == [30, 31, 32]
     assert rewrite_without(gone, pattern, tmp_path / "left") == N - 3
     left = tmp_path / "left" / pattern.name
     assert len(gone.still_in(left)) == 0
@@ -75,7 +74,7 @@ def test_rows_that_lie_in_two_files(many, pattern, tmp_path):
 
 
 def test_predictions(many, pattern, rows, tmp_path):
-    assert predict_table(many.read(), pattern, tmp_path / "out.csv") == N
+    assert many.predict_table(pattern, tmp_path / "out.csv") == N
     found = np.loadtxt(tmp_path / "out.csv", skiprows=1)
     np.testing.assert_allclose(found, many.predict(rows[0]), rtol=1e-9)
 

@@ -366,7 +366,8 @@ def test_damage_on_the_command_line(made, copied, tmp_path):
         assert result.exit_code in (0, 2), (what, result.exception)
         if result.exit_code:
             assert result.output.startswith("pilu: "), what
-            assert len(result.output.strip().splitlines()) == 1, what
+            lines = result.output.strip().splitlines()  # the store has receipts to deliver
+            assert len([line for line in lines if "not delivered yet" not in line]) == 1, what
         return result.exit_code == 2
 
     for number in range(8):

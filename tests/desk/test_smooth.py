@@ -138,7 +138,7 @@ def test_the_command_line(path, kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     loss = ["--loss", "huber", "--threshold", "0.7"] if kind == "huber" else ["--loss", "logistic"]
     run = CliRunner().invoke
-    line = f"fit {path} --target y --id row_id --subject person --out s --json".split()
+    line = f"fit {path} --target y --id row_id --subject person --method langevin --out s --json".split()
     found = run(app, [*line, *loss, "--learning-steps", "50", "--auxiliary-runs", "8"])
     assert found.exit_code == 0, found.output
     assert json.loads(found.output)["loss"]["name"] == kind
@@ -192,7 +192,7 @@ def test_probabilities_of_classes_by_the_command_line(desk, path, kind, rows, tm
 )
 def test_wrong_options(options, complaint, csv, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    line = f"fit {csv} --target y --id row_id --subject person --out s {options}"
+    line = f"fit {csv} --target y --id row_id --subject person --method langevin --out s {options}"
     found = CliRunner().invoke(app, line.split())
     assert found.exit_code == 2
     assert complaint in " ".join(found.output.split())
@@ -208,7 +208,7 @@ def test_labels_that_are_missing_or_no_classes(loss, rows, arrow_table, tmp_path
         ("numbers", rows[1], "must have fewer classes than there are rows, got 60"),
     ):
         pyarrow.csv.write_csv(arrow_table.set_column(4, "y", pa.array(column)), f"{name}.csv")
-        line = f"fit {name}.csv --target y --id row_id --subject person --out s {loss}"
+        line = f"fit {name}.csv --target y --id row_id --subject person --method langevin --out s {loss}"
         found = CliRunner().invoke(app, line.split())
         assert found.exit_code == 2
         assert words in " ".join(found.output.split())
@@ -220,7 +220,7 @@ def test_features_past_what_is_proved(loss, arrow_table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     huge = pa.array(np.full(N, 1e160))
     pyarrow.csv.write_csv(arrow_table.set_column(0, "f0", huge), "huge.csv")
-    line = f"fit huge.csv --target y --id row_id --subject person --out s {loss}"
+    line = f"fit huge.csv --target y --id row_id --subject person --method langevin --out s {loss}"
     found = CliRunner().invoke(app, line.split())
     assert found.exit_code == 2
     assert "features must have its largest magnitude in" in " ".join(found.output.split())

@@ -248,7 +248,7 @@ class Desk:
         This comes after the commit, so that a signature is only obtained for what is in the log.
         What the receipts need stays in the outbox until `deliver` has returned.
         """
-        log, receipts = self._receipts(place, known or {})
+        log, receipts = self._receipts(place, known)
         try:
             if sign is not None:  # the same for all: it is about the entry
                 envelope = sign_statement(receipts[0], sign)
@@ -264,7 +264,9 @@ class Desk:
             ) from error
         return Outcome(receipts[0].certificate, receipts, place, log.head, tuple(notes))
 
-    def _receipts(self, place: int, known: Mapping[str, str]) -> tuple[Log, tuple[Receipt, ...]]:
+    def _receipts(
+        self, place: int, known: Mapping[str, str] | None = None
+    ) -> tuple[Log, tuple[Receipt, ...]]:
         """The receipts of an entry that were not delivered yet, and the log that they are from."""
         with self.store.ledger.reading() as ledger:
             kept = ledger.outbox().get(place)
@@ -274,7 +276,8 @@ class Desk:
         try:
             certificate = Certificate.from_json(kept["certificate"])
             exposures = kept["exposures"]
-            listed = receipts_of(log, log.entries[place], people, certificate, exposures, known)
+            entry = log.entries[place]
+            listed = receipts_of(log, entry, people, certificate, exposures, known or {})
             return log, tuple(listed)
         except (CertificateMismatch, KeyError, TypeError, AttributeError):
             raise StoreDamaged(

@@ -105,7 +105,7 @@ def test_no_such_scheduler(pattern, tmp_path):
 
 def test_the_command_line(pattern, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    line = f"fit {pattern} --target y --id row_id --subject person --out s --json"
+    line = f"fit {pattern} --target y --id row_id --subject person --method langevin --out s --json"
     found = CliRunner().invoke(app, [*line.split(), "--scheduler", "local", "--memory", "1GB"])
     assert found.exit_code == 0, found.output
     assert json.loads(found.output)["n_rows"] == 240
