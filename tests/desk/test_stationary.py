@@ -51,7 +51,8 @@ def test_desk_warns_like_the_estimators(parquet, tmp_path):
 
 
 def test_a_command_warns_in_one_line(parquet, tmp_path):
-    line = f"fit {parquet} --target y --id row_id --subject person --method langevin --learning-steps 1 --out"
+    line = f"fit {parquet} --target y --id row_id --subject person --method langevin"
+    line = f"{line} --learning-steps 1 --out"
     done = subprocess.run(
         [sys.executable, "-m", "pilu", *line.split(), tmp_path / "store"],
         capture_output=True,

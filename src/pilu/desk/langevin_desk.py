@@ -140,12 +140,7 @@ class LangevinDesk(Desk):
         model = held.attached(table, _together(groups))
         listed = [group.tolist() for group in groups]
         if model.fitted_.law.is_gaussian:
-            some = held.table(table)
-            places = np.unique(
-                np.linspace(0, some.n_rows - 1, min(_SCORED, some.n_rows)).astype(int)
-            )
-            batch = some.take(places)
-            options = {"validation": (batch.X, batch.y), **options}
+            options = {"validation": _some_rows(held, table), **options}
         return model.quote(listed, accountant=coarse_accountant(model.fitted_.law), **options)
 
     def tables(self) -> list[str]:
@@ -164,6 +159,19 @@ class LangevinDesk(Desk):
     def predict(self, X: Any) -> NDArray[Any]:
         """The model's predictions."""
         return np.asarray(self.read().model.predict(X))
+
+    def score(self) -> tuple[str, float, float]:
+        """The metric, its value on some rows that were learned, and what a constant gets."""
+        held = self.read()
+        X, y = _some_rows(held)
+        predicted = np.asarray(held.model.predict(X))
+        if held.columns.classify:
+            shares = np.unique(y, return_counts=True)[1] / len(y)
+            same = [str(a) == str(b) for a, b in zip(predicted, y, strict=True)]
+            return "accuracy", float(np.mean(same)), float(shares.max())
+        y = np.asarray(y, dtype=np.float64)
+        rest, spread = ((y - predicted) ** 2).sum(), ((y - y.mean(axis=0)) ** 2).sum()
+        return "R2", float(1 - rest / spread) if spread > 0 else 0.0, 0.0
 
     def left(self) -> tuple[float, float]:
         """What is left of the budget: epsilon and delta."""
@@ -309,6 +317,16 @@ def _positions(
             f"subject {names} {verb} already been forgotten; nothing was changed."
         )
     return found
+
+
+def _some_rows(
+    held: LangevinSnapshot, table: str | Path | None = None
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Features and targets of rows evenly spaced over a table."""
+    whole = held.table(table)
+    spread = np.linspace(0, whole.n_rows - 1, min(_SCORED, whole.n_rows))
+    batch = whole.take(np.unique(spread.astype(np.intp)))
+    return batch.X, batch.y
 
 
 def _exposures(model: Model, subjects: Mapping[bytes, Positions], log: Log) -> dict[str, Any]:
