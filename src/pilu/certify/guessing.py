@@ -86,5 +86,14 @@ def guess_bound(certificate: Mapping[str, Any], total: Spent | None = None) -> f
     return min(bounds)
 
 
+def percent(share: float) -> str:
+    """A share in per cent, rounded up to a tenth.
+
+    >>> percent(0.50391), percent(0.5)
+    ('50.4', '50')
+    """
+    return f"{min(math.ceil(round(1000 * share, 9)) / 10, 100):g}"
+
+
 def _right(variation: float) -> float:
     return min((1.0 + max(variation, 0.0)) / 2.0 * _UP, 1.0) if variation > 0 else 0.5

@@ -9,6 +9,7 @@ import numpy as np
 
 from pilu._digits import down, near, up
 from pilu._extras import need
+from pilu.certify.guessing import percent
 from pilu.desk.costs import Costs
 from pilu.report import words
 from pilu.report.actions import actions_of
@@ -54,6 +55,7 @@ def render(contents: Contents) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"up": up, "down": down, "near": near, "when": _format_time}
+    environment.filters["digits"] = words.digits
     environment.globals |= {"count": count}
     store, scores = shlex.quote(contents.store), contents.scores
     text: str = environment.get_template("page.html").render(
@@ -62,7 +64,7 @@ def render(contents: Contents) -> str:
         promise=words.describe_promise(contents),
         actions=actions_of(contents),
         guess=words.describe_guess(contents),
-        right=None if contents.guess is None else words.percent(contents.guess),
+        right=None if contents.guess is None else percent(contents.guess),
         promises=words.promises(contents),
         limits=words.limits(contents),
         quality=words.describe_quality(contents),

@@ -19,7 +19,7 @@ def draw_scores(scores: Scores, now: float | None) -> Picture:
     """
     changed = scores.changed
     steps = list(range(1, len(changed) + 1))
-    with drawn_on(6.4, 3.2) as figure:
+    with drawn_on(5.2, 3.1) as figure:
         axes = figure.subplots()
         axes.axhline(scores.constant, color=OVER, linewidth=1, linestyle=(0, (5, 3)))
         axes.annotate(

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from pilu._digits import near, up
+from pilu.certify.guessing import percent
 from pilu.certify.promises import limits_of, promises_of
 from pilu.desk.costs import Costs
 from pilu.report.data import Contents
@@ -91,11 +92,6 @@ def describe_guess(contents: Contents) -> list[str]:
     return [text for text in words if text]
 
 
-def percent(share: float) -> str:
-    """A share in per cent, rounded up to a tenth."""
-    return f"{min(math.ceil(round(1000 * share, 9)) / 10, 100):g}"
-
-
 def promises(contents: Contents) -> list[str]:
     """The latest certificate in sentences."""
     latest = contents.latest
@@ -125,36 +121,41 @@ def limits(contents: Contents) -> list[str]:
 
 
 def describe_quality(contents: Contents) -> list[str]:
-    """How good the model is, against a constant, and what changes did to it."""
+    """How good the model is, against a constant, and what changes did to it; the result first."""
     scores, now = contents.scores, contents.score_now
     if scores is None:
         return ["The log of this store has no scores."]
-    constant = near(scores.constant)
-    words = []
-    if now is not None and contents.score is not None:
+    constant, fitted = f"a constant gets {digits(scores.constant)}", scores.fitted
+    if now is not None:
         clearly = "clearly" if contents.is_useful else "not clearly"
-        words.append(
-            f"{scores.metric} is {near(now, 2)} now, on rows that the model has not seen "
-            f"({contents.score.how}). A constant gets {constant}: the model is {clearly} better."
-        )
-    if scores.fitted is not None:
-        also = "" if now is not None else f" A constant gets {constant}."
-        words.append(
-            f"At the fit it was {near(scores.fitted.value)}, by cross-validation.{also}"
-            if now is not None
-            else f"{scores.metric} was {near(scores.fitted.value)} at the fit, by "
-            f"cross-validation.{also}"
-        )
+        words = [
+            f"{scores.metric} is {digits(now)} now; {constant}. The model is {clearly} better.",
+            "This was measured when the page was made, on rows that the model had not seen "
+            f"({contents.score.how if contents.score else ''})."
+            + (f" At the fit it was {digits(fitted.value)}." if fitted else ""),
+        ]
+    elif fitted is not None:
+        words = [
+            f"{scores.metric} was {digits(fitted.value)} at the fit; {constant}.",
+            "This was measured by cross-validation, on rows that the model had not seen.",
+        ]
+    else:
+        words = [f"{scores.metric} could not be measured at the fit; {constant}."]
     if scores.changed:
         last = scores.changed[-1]
-        moved = f"is {near(last.value)}"
+        moved = f"is {digits(last.value)}"
         if last.before is not None:
-            moved = f"went from {near(last.before)} to {near(last.value)}"
+            moved = f"went from {digits(last.before)} to {digits(last.value)}"
         words.append(
             f"With the last change (entry {last.place}) it {moved} on rows that the model has "
             "learned from. Such scores flatter: compare them with each other, not with the others."
         )
     return words
+
+
+def digits(score: float) -> str:
+    """A score with two digits, as the log keeps them."""
+    return f"{score:.2f}"
 
 
 def describe_costs(costs: Costs, learning_noise: float) -> list[str]:
