@@ -30,7 +30,8 @@ def headline(contents: Contents) -> str:
     if waiting:
         late = len(contents.overdue)
         text += f" {count(waiting, 'person waits', 'people wait')}"
-        text += f", {late:,} of them overdue." if late else "."
+        which = "and is" if waiting == 1 else f"{late:,} of them"
+        text += f", {which} overdue." if late else "."
     return text
 
 
@@ -84,7 +85,7 @@ def describe_guess(contents: Contents) -> list[str]:
     }
     words = [
         "Somebody who sees only the model as it is now and must guess, at even odds, whether it "
-        f"came from {_COMPARED[method]} {chance}",
+        f"came from {_COMPARED.get(method, _COMPARED['langevin'])} {chance}",
         how.get(method, ""),
         "This does not cover models or predictions that were handed out before a deletion: who "
         "has both can compare them, and learn more.",
