@@ -185,7 +185,9 @@ class Unchecked(Receipt):
     ("exposure", "said", "unsaid"),
     [
         ((0.0, None, (0, 0)), "none that had your data", "handed out before. This"),
-        ((1.23456, 1e-5, (1, 0)), "is limited: epsilon = 1.235 and delta = 1e-05", "Nothing"),
+        ((1.23456, 1e-5, (1, 0)), "(epsilon = 1.235, delta = 1e-05)", "Nothing"),
+        # e/(1 + e) = 0.7311, as in docs/exposure.md
+        ((1.0, 0.0, (1, 0)), "had your data is right at most 73.2 % of the time", "Nothing"),
         ((1.0, 1e-5, (2, 3)), "5 models that had your data were handed out", "Nothing limits"),
         ((1.0, 1e-5, (2, 3)), "Nothing is known about the ones before it.", "Nothing limits"),
         ((float("inf"), None, (1, 0)), "1 model that had your data was handed out", "is limited"),

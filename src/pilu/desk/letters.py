@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pilu._checks import check_choice
 from pilu._digits import up
-from pilu.certify.guessing import guess_bound, percent
+from pilu.certify.guessing import guess_bound, guess_from_point, percent
 from pilu.certify.verify import total_of
 from pilu.desk.letter_templates import rendered
 from pilu.desk.receipt import Person, Receipt
@@ -195,9 +195,11 @@ def _about_releases(exposure: Mapping[str, Any] | None) -> list[str]:
     earlier = int(exposure["n_of_other_parameters"])
     if epsilon is None or delta is None or earlier == n:
         return [text, "Nothing limits what can be learned from such a comparison."]
+    right = percent(guess_from_point(epsilon, delta, both=True))
     bound = (
-        "What the last model before the change told about you is limited: epsilon = "
-        f"{up(epsilon)} and delta = {up(delta)}, compared with a model that never had your data."
+        "What the last model before the change told about you is limited: somebody who guesses "
+        f"from it whether it had your data is right at most {right} % of the time (epsilon = "
+        f"{up(epsilon)}, delta = {up(delta)})."
     )
     if earlier:
         bound += " Nothing is known about the ones before it."

@@ -31,10 +31,11 @@ def draw_scores(scores: Scores, now: float | None) -> Picture:
         for step, one in zip(steps, changed, strict=True):
             if one.before is not None and one.before != one.value:
                 axes.plot([step, step], [one.before, one.value], color=AXIS, linewidth=1.2)
-        axes.plot(
-            steps, [one.value for one in changed], color=SPENT, linewidth=1.6,
-            label="on rows it has learned", **marks,
-        )  # fmt: skip
+        if changed:
+            axes.plot(
+                steps, [one.value for one in changed], color=SPENT, linewidth=1.6,
+                label="on rows it has learned", **marks,
+            )  # fmt: skip
         unseen = [(0, scores.fitted.value)] if scores.fitted else []
         unseen += [] if now is None else [(len(changed) + 1, now)]
         axes.plot(
