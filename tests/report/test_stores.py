@@ -1,7 +1,11 @@
 """The report of real stores, of both methods: what it reads, and what it never says."""
 
+import hashlib
+import json
 import re
+import tarfile
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -174,3 +178,28 @@ def test_its_curve_proves_more_than_epsilon_and_delta(chain):
         best = min(best, 100 * (norm.cdf(mu / 2) + slack / 2))
     assert best - 1e-3 <= said <= best + 0.1
     assert said < alone - 5
+
+
+FORMATS = Path(__file__).parents[1] / "desk" / "formats"
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("kind", ["regression", "logistic"])
+def test_stores_of_earlier_formats_have_pages(tmp_path, number, kind):
+    """Their entries have whole certificates, with rows, and the keyed names themselves."""
+    with tarfile.open(FORMATS / f"desk-{number}.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    folder = tmp_path / kind
+    with Desk.open(folder / "store") as desk:
+        entries = [entry.record for entry in desk.log().entries]
+        found = read_contents(desk, folder / "people.csv", 5)
+    rows = {row for e in entries for row in e.get("certificate", {}).get("rows", ())}
+    names = {name for e in entries for name in e.get("subjects", ())}
+    assert rows
+    assert (found.n_rows_forgotten, found.n_people_forgotten) == (len(rows), len(names))
+    page = Page(render(found))
+    certified = [e for e in entries if "certificate" in e]
+    for line, entry in zip(page.tables["certificates"][1:], certified, strict=True):
+        text = json.dumps(entry["certificate"], sort_keys=True, separators=(",", ":"))
+        assert line[10]["exact"] == [hashlib.sha256(text.encode()).hexdigest()]
+    assert all(name in page.text for name in names)

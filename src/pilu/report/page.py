@@ -12,10 +12,10 @@ from pilu._extras import need
 from pilu.certify.guessing import percent
 from pilu.desk.costs import Costs
 from pilu.report import words
-from pilu.report.actions import actions_of
 from pilu.report.data import Contents
 from pilu.report.entries import count, describe_entry
 from pilu.report.history import Certified, parse_time
+from pilu.report.next_steps import actions_of
 from pilu.report.pictures import draw_budget, draw_costs
 from pilu.report.score_picture import draw_scores
 

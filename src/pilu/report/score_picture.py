@@ -59,8 +59,10 @@ def _set_axes(axes: Any, scores: Scores, now: float | None) -> None:
     room = max(0.15 * (high - low), 0.02)
     axes.set_ylim(low - room, high + room)
     places = {0: "fit"} | ({} if now is None else {len(changed) + 1: "now"})
-    stride = max(1, -(-len(changed) // 8))
-    places |= {k: str(changed[k - 1].place) for k in range(1, len(changed) + 1, stride)}
+    stride = -(-len(changed) // 8) or 1
+    last = len(changed) + 1 - stride / 2  # beyond it, a label would touch that of "now"
+    between = [k for k in range(stride, len(changed) + 1, stride) if stride == 1 or k < last]
+    places |= {k: str(changed[k - 1].place) for k in between}
     axes.set_xticks(sorted(places), [places[k] for k in sorted(places)])
     axes.set_xlim(-0.4, max(len(changed) + (now is not None), 1) + 0.4)
     axes.yaxis.set_major_locator(module("ticker").MaxNLocator(5, **ROUND))

@@ -144,8 +144,8 @@ def describe_quality(contents: Contents) -> list[str]:
         words = [f"{scores.metric} could not be measured at the fit; {constant}."]
     if scores.changed:
         last = scores.changed[-1]
-        moved = f"is {digits(last.value)}"
-        if last.before is not None:
+        moved = f"{'is' if last.before is None else 'stayed at'} {digits(last.value)}"
+        if last.before is not None and last.before != last.value:
             moved = f"went from {digits(last.before)} to {digits(last.value)}"
         words.append(
             f"With the last change (entry {last.place}) it {moved} on rows that the model has "
