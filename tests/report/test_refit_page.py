@@ -96,6 +96,17 @@ def test_what_to_do_comes_with_commands_and_the_urgent_first():
     ]
 
 
+def test_rows_that_came_make_no_release_outdated():
+    release = {"kind": "release", "sha256": hex_of("file"), "format": "skops", "time": at(5)}
+    forgot = changed("unlearn", 4, 490, None, ["anna"], n_forgotten=10)
+    came = changed("add", 6, 520, None, n_added=30)
+    assert refit(entries=[refit_fit(), forgot, release, came]).outdated_releases == []
+    assert refit(entries=[refit_fit(), release, forgot, came]).outdated_releases == [1]
+    # Whom a sync forgets is gone as by a request.
+    gone = changed("sync", 7, 489, None, ["ben"], n_dropped=1)
+    assert refit(entries=[refit_fit(), forgot, release, gone]).outdated_releases == [2]
+
+
 def test_nothing_to_do_is_said():
     ((words, command),) = todo(refit())
     assert words.startswith("Nothing. Nobody is overdue")
