@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from pilu.datasets import make_customers
+from pilu.desk import Desk
+from pilu.desk.letters import letter_of
 from pilu.report.page import render
-from report.samples import crowded, lively
+from report.samples import crowded, lively, refit_crowded, refit_lively
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 FLAGS = (
@@ -33,6 +36,11 @@ class Browser:
         self.messages()  # of the page before
         self.requests()
         self.driver.get(path.as_uri())
+
+    def prefer(self, scheme):
+        """A light or a dark screen."""
+        wanted = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
 
     def run(self, script):
         """JavaScript from outside; the page's own policy does not hold for it."""
@@ -86,10 +94,30 @@ def browser(tmp_path_factory):
     driver.quit()
 
 
+CONTENTS = {
+    "lively": lively,
+    "crowded": crowded,
+    "refit-lively": refit_lively,
+    "refit-crowded": refit_crowded,
+}
+
+
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory):
-    """Pages by name, written once."""
+    """Pages by name, written once: reports, and a letter."""
     folder = tmp_path_factory.mktemp("pages")
-    for name, contents in {"lively": lively(), "crowded": crowded(500)}.items():
-        (folder / f"{name}.html").write_text(render(contents), encoding="utf-8")
+    for name, contents in CONTENTS.items():
+        (folder / f"{name}.html").write_text(render(contents()), encoding="utf-8")
+    (folder / "letter.html").write_text(letter(folder), encoding="utf-8")
     return folder
+
+
+def letter(folder):
+    X, y, people, *_ = make_customers(300)
+    table = folder / "customers.parquet"
+    X.assign(churned=y, customer=people).to_parquet(table)
+    with Desk.fit(folder / "store", table, target="churned", subject="customer") as desk:
+        receipt = desk.unlearn(people[0]).receipts[0]
+    contact = "Data protection desk\n1 Main Street, Springfield\nprivacy@acme.example"
+    name = "Donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbauunterbeamtengesellschaft"
+    return letter_of(receipt, company="Acme <Telecom> & Sons", contact=contact, name=name)

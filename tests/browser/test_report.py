@@ -5,15 +5,23 @@ import io
 
 import pytest
 
+from browser.conftest import CONTENTS
 from pilu.report.page import render
-from report.samples import contents, crowded, hex_of, lively
+from report.samples import contents, hex_of, people
 
 pytestmark = pytest.mark.browser
 
 SIZES = [(1280, 900), (390, 844)]
+PICTURES = {
+    "lively": [2, 1],
+    "crowded": [2, 1],
+    "refit-lively": [1],
+    "refit-crowded": [1],
+    "letter": [],
+}
 
 
-@pytest.mark.parametrize("name", ["lively", "crowded"])
+@pytest.mark.parametrize("name", PICTURES)
 @pytest.mark.parametrize("size", SIZES, ids=["desk", "telephone"])
 def test_it_opens_in_silence_and_fits(browser, pages, name, size):
     path = pages / f"{name}.html"
@@ -27,17 +35,18 @@ def test_it_opens_in_silence_and_fits(browser, pages, name, size):
         " [...figure.querySelectorAll('svg')].map(svg => {"
         "   const box = svg.getBoundingClientRect(); return [box.left, box.width, box.height] }))"
     )
-    assert [len(pictures) for pictures in figures] == [2, 1]
-    for left, width, height in [*figures[0], *figures[1]]:
+    assert [len(pictures) for pictures in figures] == PICTURES[name]
+    for left, width, height in [picture for pictures in figures for picture in pictures]:
         assert left >= 0
         assert left + width <= size[0]
         assert width > 300
         assert height > 150
 
 
+@pytest.mark.parametrize("name", ["lively", "refit-lively", "refit-crowded"])
 @pytest.mark.parametrize("size", SIZES, ids=["desk", "telephone"])
-def test_letters_in_pictures_do_not_leave_them(browser, pages, size):
-    browser.open(pages / "lively.html", *size)
+def test_letters_in_pictures_do_not_leave_them(browser, pages, name, size):
+    browser.open(pages / f"{name}.html", *size)
     outside = browser.run(
         "[...document.querySelectorAll('figure svg')].flatMap(svg => {"
         " const frame = svg.getBoundingClientRect();"
@@ -50,9 +59,12 @@ def test_letters_in_pictures_do_not_leave_them(browser, pages, size):
     assert outside == []
 
 
-def test_five_hundred_rows_scroll_under_their_head(browser, pages):
-    browser.open(pages / "crowded.html")
-    table = "document.querySelector('#certificates')"
+@pytest.mark.parametrize(
+    ("name", "table"), [("crowded", "#certificates"), ("refit-crowded", "#changes")]
+)
+def test_five_hundred_rows_scroll_under_their_head(browser, pages, name, table):
+    browser.open(pages / f"{name}.html")
+    table = f"document.querySelector('{table}')"
     assert browser.run(f"{table}.tBodies[0].rows.length") == 500
     assert browser.run("document.querySelector('#log').tBodies[0].rows.length") == 501
     box = f"{table}.parentElement"
@@ -63,9 +75,10 @@ def test_five_hundred_rows_scroll_under_their_head(browser, pages):
     assert head == pytest.approx(top, abs=2)
 
 
+@pytest.mark.parametrize("name", ["lively", "refit-lively"])
 @pytest.mark.parametrize("size", SIZES, ids=["desk", "telephone"])
-def test_who_is_overdue_is_said_in_red_on_the_first_screens(browser, pages, size):
-    browser.open(pages / "lively.html", *size)
+def test_who_is_overdue_is_said_in_red_on_the_first_screens(browser, pages, name, size):
+    browser.open(pages / f"{name}.html", *size)
     alarm = "document.querySelector('.alarm')"
     assert "overdue" in browser.run(f"{alarm}.innerText")
     assert browser.run(f"{alarm}.checkVisibility()")
@@ -76,9 +89,39 @@ def test_who_is_overdue_is_said_in_red_on_the_first_screens(browser, pages, size
     assert red > 2 * max(green, blue)
 
 
-def test_every_letter_has_contrast(browser, pages):
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["lively", "refit-lively", "letter"])
+def test_every_letter_has_contrast(browser, pages, name, scheme):
     """WCAG AA: 4.5 to 1 against the nearest background that is not transparent."""
-    browser.open(pages / "lively.html")
+    browser.prefer(scheme)
+    try:
+        browser.open(pages / f"{name}.html")
+        paper = browser.run("getComputedStyle(document.body).backgroundColor")
+        assert (luminance(paper) < 0.05) == (scheme == "dark")
+        check_contrast(browser, at_least=20 if name == "letter" else 100)
+    finally:
+        browser.prefer("")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["lively", "refit-lively"])
+def test_pictures_take_the_colours_of_the_page(browser, pages, name, scheme):
+    browser.prefer(scheme)
+    try:
+        browser.open(pages / f"{name}.html")
+        paper = luminance(browser.run("getComputedStyle(document.body).backgroundColor"))
+        inks = browser.run(
+            "[...document.querySelectorAll('figure svg text')].map(t => getComputedStyle(t).fill)"
+        )
+        assert len(inks) > 8
+        for ink in set(inks):
+            light, dark = sorted((luminance(ink), paper), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, ink
+    finally:
+        browser.prefer("")
+
+
+def check_contrast(browser, at_least):
     pairs = browser.run(
         "[...document.querySelectorAll('main *:not(svg, svg *)')]"
         ".filter(node => [...node.childNodes].some(c => c.nodeType == 3 && c.data.trim()))"
@@ -88,7 +131,7 @@ def test_every_letter_has_contrast(browser, pages):
         " return [getComputedStyle(node).color,"
         "   under ? getComputedStyle(under).backgroundColor : 'rgb(255, 255, 255)'] })"
     )
-    assert len(pairs) > 100
+    assert len(pairs) > at_least
     for ink, paper in {tuple(pair) for pair in pairs}:
         light, dark = sorted(map(luminance, (ink, paper)), reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, paper)
@@ -119,31 +162,46 @@ def test_an_intruder_stays_dumb(browser, tmp_path):
     assert sorted(refused) == ["https://example.org/spy.css", "https://example.org/spy.png"]
 
 
-@pytest.mark.parametrize(("name", "made"), [("lively", lively), ("crowded", crowded)])
-def test_the_print_has_every_certificate(browser, pypdf, pages, name, made):
-    browser.open(pages / f"{name}.html")
+def printed(browser, pypdf, path):
+    """A page as PDF: the document, and its text without spaces."""
+    browser.open(path)
     options = {"printBackground": True, "preferCSSPageSize": True}
-    printed = browser.driver.execute_cdp_cmd("Page.printToPDF", options)["data"]
-    document = pypdf.PdfReader(io.BytesIO(base64.b64decode(printed)))
+    data = browser.driver.execute_cdp_cmd("Page.printToPDF", options)["data"]
+    document = pypdf.PdfReader(io.BytesIO(base64.b64decode(data)))
     width, height = map(float, document.pages[0].mediabox[2:])
     assert (width, height) == pytest.approx((595, 842), abs=2)  # A4
-    text = "".join("".join(page.extract_text() for page in document.pages).split())
-    contents = made()
+    return document, "".join("".join(page.extract_text() for page in document.pages).split())
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_the_print_has_every_certificate(browser, pypdf, pages, name):
+    document, text = printed(browser, pypdf, pages / f"{name}.html")
+    contents = CONTENTS[name]()
     assert contents.certified
     for one in contents.certified:
         assert one.sha256 in text  # the log has it in full
-        assert one.sha256[:12] + one.certificate["parameters_sha256"][:12] in text
-        for person in one.people:  # also those who are folded away on the screen
-            assert person in text
-    if name == "lively":
-        assert hex_of("fritz") in text
+        if name in ("lively", "crowded"):
+            assert one.sha256[:12] + one.certificate["parameters_sha256"][:12] in text
+        if one.n_people:
+            assert one.entry["people"] in text
+    if "lively" in name:
+        assert hex_of("fritz")[:32] in text
+        assert people("emil") in text
     assert f"1/{len(document.pages)}" in text
 
 
-@pytest.mark.parametrize("name", ["lively", "crowded"])
+def test_a_letter_fits_on_one_sheet(browser, pypdf, pages):
+    document, text = printed(browser, pypdf, pages / "letter.html")
+    assert len(document.pages) == 1
+    for words in ("Acme<Telecom>&Sons", "piluverifyreceipt.json", "Yoursfaithfully,"):
+        assert words in text
+
+
+@pytest.mark.parametrize("name", PICTURES)
 def test_the_print_is_not_wider_than_paper(browser, pages, name):
     """A table that is too wide would make Chromium print the whole page smaller."""
-    inside = round((210 - 2 * 14) / 25.4 * 96)  # of A4, between the margins of the style sheet
+    margin = 20 if name == "letter" else 14  # of the style sheet
+    inside = round((210 - 2 * margin) / 25.4 * 96)
     browser.open(pages / f"{name}.html", inside, 900)
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:

@@ -169,6 +169,12 @@ def _recomputed(c: Certificate) -> tuple[float, Spent]:
     return epsilon, _prior(c).after(epsilon=c.epsilon, delta=c.delta, curve=curve)
 
 
+def total_of(certificate: Certificate) -> Spent:
+    """The running total that the evidence of a chain's certificate leads to; `verify` it first."""
+    require(certificate.method != "refit", "a refit has no running total")
+    return _recomputed(certificate)[1]
+
+
 def _prior(c: Certificate) -> Spent:
     prior = Spent.from_record((c.evidence or {})["prior"])
     require(

@@ -1,208 +1,174 @@
-"""The data of a report, and what follows from it.
+"""What a report needs, read from a store and, if they are there, from the user's tables."""
 
-The page and its pictures take all their numbers from `Contents`.
-"""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pilu.certify.certificate import library_versions, sha256_of
+import numpy as np
+
+from pilu.certify.certificate import library_versions
+from pilu.data.sources import open_source
 from pilu.data.tables import is_there
 from pilu.desk.costs import Costs, quote_everyone
-from pilu.desk.rewriting import still_in_table
-from pilu.store.store import Store, now
+from pilu.desk.desk import Desk
+from pilu.desk.langevin_desk import LangevinDesk
+from pilu.desk.langevin_snapshot import LangevinSnapshot
+from pilu.desk.refit_desk import RefitDesk
+from pilu.desk.refit_snapshot import RefitSnapshot
+from pilu.desk.rows import Matched, Rows, are_among, match
+from pilu.exceptions import StoreDamaged, WrongInput
+from pilu.report.data import Chain, Contents, TableNow
+from pilu.store.store import now
+from pilu.tabular.frames import Frame
+from pilu.tabular.pipelines import describe_program
+from pilu.tabular.scores import Score, cross_validated
+
+__all__ = ["Chain", "Contents", "TableNow", "read_contents"]
 
 _KINDS = {"logistic": "logistic regression", "huber": "Huber regression"}
+_QUICKLY_SCORED = 20_000  # rows: with more, five fits take too long for a page
 
 
-@dataclass(frozen=True)
-class Certified:
-    """An entry of the log that contains a certificate."""
+def read_contents(desk: Desk, table: str | Path | None = None, people: int = 500) -> Contents:
+    """Everything that the page shows; without the table, everything but what follows from it.
 
-    place: int
-    time: str
-    people: tuple[str, ...]
-    certificate: Mapping[str, Any]
-
-    @cached_property
-    def sha256(self) -> str:
-        """The hash of the certificate, equal to `pilu.Certificate.sha256`."""
-        return sha256_of({**self.certificate, "evidence": None})
-
-    @property
-    def is_redraw(self) -> bool:
-        """Whether the parameters were redrawn, which resets the running total."""
-        return bool(self.certificate["method"] == "redraw")
-
-    @property
-    def total(self) -> tuple[float, float]:
-        """Epsilon and delta of all requests since the last redraw, this one included."""
-        return self.certificate["total_epsilon"], self.certificate["total_delta"]
-
-    @property
-    def is_private(self) -> bool:
-        """Whether its noise came from the operating system, not from a seed."""
-        return bool(self.certificate["scope"]["private"])
-
-
-@dataclass(frozen=True)
-class Total:
-    """The running total from a time on."""
-
-    since: datetime
-    epsilon: float
-    delta: float
-    redraw: bool = False
-
-
-@dataclass(frozen=True)
-class Contents:
-    """Everything that the page shows.
-
-    Attributes
-    ----------
-    store : str
-        The folder's name.
-    made : str
-        ISO time of the report.
-    versions : mapping
-        Versions of the software.
-    model : mapping
-        `kind` ("regression", "logistic regression", ...), `n_rows` of the fit, `rows_left`,
-        `n_features`, `n_outputs`, `alpha`, `step_size`, `learning_steps`, `learning_noise`,
-        `table`.
-    budget, spent : (epsilon, delta)
-        The whole budget, and what was spent since the last redraw.
-    entries : sequence of mappings
-        The log, oldest first.
-    head : str
-        Size and Merkle root of the log.
-    pending : sequence of (hash, due date or None)
-        People who are queued.
-    still_in_table : int or None
-        Rows of forgotten people in the user's table; None if the table was not found.
-    costs : Costs or None
-        None if the table was not found.
+    A table that is named must exist. In a Langevin store at most `people` are quoted, drawn at
+    random.
     """
-
-    store: str
-    made: str
-    versions: Mapping[str, str]
-    model: Mapping[str, Any]
-    budget: tuple[float, float]
-    spent: tuple[float, float]
-    entries: Sequence[Mapping[str, Any]]
-    head: str
-    pending: Sequence[tuple[str, str | None]]
-    still_in_table: int | None
-    costs: Costs | None
-
-    @cached_property
-    def certified(self) -> list[Certified]:
-        """Every certificate, oldest first."""
-        return [
-            Certified(place, entry["time"], tuple(entry.get("subjects", ())), entry["certificate"])
-            for place, entry in enumerate(self.entries)
-            if "certificate" in entry
-        ]
-
-    @property
-    def latest(self) -> Certified | None:
-        """The certificate of the present parameters."""
-        return self.certified[-1] if self.certified else None
-
-    @property
-    def since_redraw(self) -> list[Certified]:
-        """Certificates since the last redraw, beginning with the redraw itself."""
-        redraws = [k for k, one in enumerate(self.certified) if one.is_redraw]
-        return self.certified[redraws[-1] if redraws else 0 :]
-
-    @property
-    def n_people_forgotten(self) -> int:
-        """The number of people who were forgotten."""
-        return len({name for one in self.certified for name in one.people})
-
-    @property
-    def left(self) -> tuple[float, float]:
-        """What is left of the budget: epsilon and delta."""
-        (epsilon, delta), (spent_epsilon, spent_delta) = self.budget, self.spent
-        return max(epsilon - spent_epsilon, 0.0), max(delta - spent_delta, 0.0)
-
-    @property
-    def overdue(self) -> list[tuple[str, str]]:
-        """Queued people whose due date has passed; on the due date they are still in time."""
-        today = parse_time(self.made).date()
-        return [(who, due) for who, due in self.pending if due and date.fromisoformat(due) < today]
-
-    @property
-    def outdated_releases(self) -> list[int]:
-        """Entries of releases made before the last deletion: they contain what it forgot."""
-        last = max((one.place for one in self.certified if one.certificate["rows"]), default=-1)
-        return [
-            place
-            for place, entry in enumerate(self.entries[: last + 1])
-            if entry.get("kind") == "release"
-        ]
-
-    @property
-    def totals(self) -> list[Total]:
-        """The running total from the fit until now, with one step for each certificate."""
-        made = parse_time(self.made)
-        first = parse_time(self.entries[0]["time"]) if self.entries else made
-        steps = [Total(parse_time(one.time), *one.total, one.is_redraw) for one in self.certified]
-        epsilon, delta = self.latest.total if self.latest else (0.0, 0.0)
-        return [Total(first, 0.0, 0.0), *steps, Total(made, epsilon, delta)]
+    if isinstance(desk, RefitDesk):
+        return _read_refit(desk, table)
+    if isinstance(desk, LangevinDesk):
+        return _read_chain(desk, table, people)
+    raise WrongInput(f"the method of the store must be refit or langevin, got {desk.method!r}.")
 
 
-def read_contents(store: Store, table: Path | None, people: int) -> Contents:
-    """Everything that the page shows; without the table, everything but the costs.
+def _read_refit(desk: RefitDesk, table: str | Path | None) -> Contents:
+    held = desk.read()
+    found: TableNow | None = None
+    score: Score | None = None
+    rows = _rows_of(held, table)
+    if rows is not None:
+        matched = match(held.names, held.digests, rows)
+        found = _compared(held, rows, matched)
+        score = _scored(held, rows, matched)
+    first = held.log.entries[0].record
+    how = held.state["program"]
+    facts = [f"your own pipeline, {how.get('function')}"]
+    if how["kind"] == "default":
+        facts = list(describe_program(held.layout, how["model"], how["alpha"]))
+    kind = "classification" if held.layout.task == "class" else "regression"
+    model = {
+        "kind": f"{kind}, refitted after every change",
+        "facts": facts,
+        "n_rows": first["n_rows"],
+        "rows_left": held.state["n_rows"],
+        "n_features": first["n_features"],
+        "table": ", ".join(Path(name).name for name in held.sources),
+    }
+    return _contents(desk, model, found, score, None)
 
-    At most so many people are quoted, drawn at random.
-    """
-    snapshot = store.read()
-    state, fitted, log = snapshot.state, snapshot.model.fitted_, snapshot.log
-    still, costs = None, None
-    path = Path(table or state["table"])
-    if table is not None or is_there(path):  # a table that is named must exist
-        still = len(still_in_table(snapshot, path))
-        costs = replace(quote_everyone(store, path, at_most=people), names=())
-    learning = fitted.chain.schedule.segments[0]
-    return Contents(
-        store=store.folder.resolve().name,
-        made=now(),
-        versions=library_versions(),
-        model={
-            "kind": _KINDS.get(state["model"]["kind"], state["model"]["kind"]),
-            "n_rows": state["n_rows"],
-            "rows_left": int(fitted.source.live.sum()),
-            "n_features": len(state["features"]),
-            "n_outputs": int(fitted.theta.shape[1]),
-            "alpha": fitted.chain.problem.alpha,
-            "step_size": fitted.chain.step_size,
-            "learning_steps": None if learning.is_stationary else learning.steps,
-            "learning_noise": learning.noise,
-            "table": path.name,
-        },
-        budget=(float(state["budget"][0]), float(state["budget"][1])),
-        spent=tuple(state["model"]["spent"]["total"]),
-        entries=[entry.record for entry in log.entries],
-        head=str(log.head),
-        pending=log.pending,
-        still_in_table=still,
-        costs=costs,
+
+def _rows_of(held: RefitSnapshot, table: str | Path | None) -> Rows | None:
+    """The rows of the user's tables; None if they are not there, or not as they were."""
+    if table is not None:
+        return held.rows_of(table)
+    try:
+        if not all(open_source(where).exists() for where in held.sources):
+            return None
+        return held.read_rows()[0]
+    except (WrongInput, OSError):  # the page says that they could not be read
+        return None
+
+
+def _compared(held: RefitSnapshot, rows: Rows, matched: Matched) -> TableNow:
+    hidden = are_among(rows.names.hashes["subject"], held.suppressed)
+    return TableNow(
+        n_forgotten=int(hidden.sum()),
+        n_new=int((~hidden[matched.new]).sum()),
+        n_changed=int(matched.changed.sum()),
+        n_missing=int(matched.missing.sum()),
     )
 
 
-def rows_forgotten(certified: Sequence[Certified]) -> int:
-    """The number of rows that the certificates cover."""
-    return len({row for one in certified for row in one.certificate["rows"]})
+def _scored(held: RefitSnapshot, rows: Rows, matched: Matched) -> Score | None:
+    """The score of the program on the rows of the model, if they are all there and not too many."""
+    if matched.missing.any() or matched.changed.any() or len(held.digests) > _QUICKLY_SCORED:
+        return None
+    kept = rows.take(matched.place)
+    table = kept.table
+    subjects = None if held.layout.subject is None else list(map(str, kept.people))
+    try:
+        frame = Frame(table.X, np.asarray(table.y), table.weights, None, subjects)
+        return cross_validated(held.program, frame, held.layout)
+    except ValueError:  # too few people, or a pipeline that cannot be split
+        return None
 
 
-def parse_time(text: str) -> datetime:
-    """An ISO time, in UTC unless it says otherwise."""
-    time = datetime.fromisoformat(text)
-    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+def _read_chain(desk: LangevinDesk, table: str | Path | None, people: int) -> Contents:
+    held = desk.read()
+    state, fitted = held.state, held.model.fitted_
+    found: TableNow | None = None
+    costs: Costs | None = None
+    path = Path(table or state["table"])
+    if table is not None or is_there(path):
+        found = TableNow(len(desk.forgotten().still_in(path)))
+        costs = _quoted(held, path, people, named=table is not None)
+    learning, alpha = fitted.chain.schedule.segments[0], fitted.chain.problem.alpha
+    steps = "at stationarity" if learning.is_stationary else f"in {learning.steps:,} steps"
+    kind = state["model"]["kind"]
+    model = {
+        "kind": _KINDS.get(kind, kind),
+        "facts": [
+            f"outputs: {fitted.theta.shape[1]}",
+            f"alpha: {alpha:.4g}",
+            f"step size: {fitted.chain.step_size:.4g}",
+            f"learned {steps} with noise {learning.noise:.4g}",
+        ],
+        "n_rows": state["n_rows"],
+        "rows_left": int(fitted.source.live.sum()),
+        "n_features": len(state["features"]),
+        "table": path.name,
+    }
+    chain = Chain(
+        budget=(float(state["budget"][0]), float(state["budget"][1])),
+        spent=fitted.spent,
+        learning_noise=learning.noise,
+        more_like_the_last=desk.more_like_the_last(),
+        costs=costs,
+    )
+    return _contents(desk, model, found, None, chain)
+
+
+def _quoted(held: LangevinSnapshot, path: Path, people: int, *, named: bool) -> Costs | None:
+    """What deletions would cost, without names; None if a table that nobody named is of no use."""
+    try:
+        return replace(quote_everyone(held, path, at_most=people), names=())
+    except (WrongInput, StoreDamaged):
+        if named:
+            raise
+        return None
+
+
+def _contents(
+    desk: Desk,
+    model: dict[str, Any],
+    table: TableNow | None,
+    score: Score | None,
+    chain: Chain | None,
+) -> Contents:
+    log = desk.log()
+    return Contents(
+        store=desk.folder.resolve().name,
+        made=now(),
+        versions=library_versions(),
+        method=desk.method,
+        model=model,
+        entries=[entry.record for entry in log.entries],
+        head=str(log.head),
+        n_people_forgotten=len(desk.forgotten().names),
+        pending=desk.pending(),
+        undelivered=desk.undelivered(),
+        table=table,
+        score=score,
+        chain=chain,
+    )

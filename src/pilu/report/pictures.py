@@ -1,40 +1,34 @@
-"""The pictures of a report, as inline SVG: the budget and the distribution of deletion costs.
+"""The pictures of a Langevin store: the budget and the distribution of deletion costs.
 
 They are small, so that text stays readable on a phone and on paper; a wide page puts them side by
-side. Equal contents give equal bytes.
+side.
 """
 
-import io
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu._digits import down, near, up
-from pilu._extras import need
 from pilu.desk.costs import Costs
-from pilu.report.contents import Contents
+from pilu.report.data import Chain, Contents
+from pilu.report.drawing import (
+    EXPENSIVE,
+    INK,
+    LEFT,
+    OVER,
+    PAPER,
+    ROUND,
+    SPENT,
+    Picture,
+    drawn_on,
+    module,
+    svg_of,
+)
 from pilu.report.entries import count
 
-_INK, _SPENT, _LEFT, _OVER, _EXPENSIVE = "#1d2733", "#2f6690", "#dfe7ee", "#a3271f", "#a04a24"
 _WIDE = 30.0  # beyond this ratio of largest to smallest cost the axis is logarithmic
-_SETTINGS = {
-    "svg.fonttype": "none",  # text stays text: it takes the page's fonts and can be searched
-    "svg.hashsalt": "pilu",
-    "font.size": 10.0,
-    "text.color": _INK,
-    "axes.edgecolor": "#8a95a1",
-    "axes.labelcolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
-_ROUND = {"steps": [1, 2, 5, 10]}  # of ticks
 # For years, months, days, hours, minutes and seconds: labels of ticks, of ticks at which the next
 # larger unit changes, and of the whole axis.
 _DATES = {
@@ -42,13 +36,6 @@ _DATES = {
     "zero_formats": ["", "%b", "%d %b", "%d %b", "%H:%M", "%H:%M"],
     "offset_formats": ["", "%Y", "%Y", "%Y-%m-%d", "%Y-%m-%d", "%Y-%m-%d"],
 }
-
-
-class Picture(NamedTuple):
-    """An SVG element and a description of it."""
-
-    svg: str
-    label: str
 
 
 @dataclass(frozen=True)
@@ -76,20 +63,21 @@ def histogram(noise: NDArray[np.float64]) -> Histogram:
     return Histogram(edges, np.histogram(positive, edges)[0], True, len(noise) - len(positive))
 
 
-def draw_budget(contents: Contents) -> list[Picture]:
+def draw_budget(contents: Contents, chain: Chain) -> list[Picture]:
     """One picture for epsilon and one for delta: spent and left, and the total over time."""
     totals = contents.totals
     times = [total.since for total in totals]
     redraws = [total.since for total in totals if total.redraw]
+    all_spent = (chain.spent.epsilon, chain.spent.delta)
     pictures = []
     for k, name in enumerate(("epsilon", "delta")):
-        budget, spent, left = contents.budget[k], contents.spent[k], contents.left[k]
+        budget, spent, left = chain.budget[k], all_spent[k], chain.left[k]
         values = [total.epsilon if k == 0 else total.delta for total in totals]
-        with _figure(5.0, 3.5) as figure:
+        with drawn_on(5.0, 3.5) as figure:
             bar, steps = figure.subplots(2, 1, height_ratios=(1, 5))
             _draw_bar(bar, name, spent, left, budget)
             _draw_steps(steps, times, values, redraws, budget)
-            svg = _svg(figure, name)
+            svg = svg_of(figure, name)
         over = f", {up(spent - budget)} over it" if spent > budget else ""
         label = (
             f"{name}: {up(spent)} of {near(budget)} spent{over}, {down(left)} left. The running "
@@ -101,10 +89,10 @@ def draw_budget(contents: Contents) -> list[Picture]:
 
 
 def _draw_bar(axes: Any, name: str, spent: float, left: float, budget: float) -> None:
-    axes.barh([0], [budget], color=_LEFT)
-    axes.barh([0], [min(spent, budget)], color=_SPENT)
+    axes.barh([0], [budget], color=LEFT)
+    axes.barh([0], [min(spent, budget)], color=SPENT)
     if spent > budget:
-        axes.barh([0], [spent - budget], left=[budget], color=_OVER)
+        axes.barh([0], [spent - budget], left=[budget], color=OVER)
     axes.set(xlim=(0, max(budget, spent)), ylim=(-0.4, 0.4))
     axes.set_axis_off()
     axes.set_title(f"{name}: {up(spent)} spent", loc="left", fontsize=10, fontweight="bold")
@@ -112,17 +100,17 @@ def _draw_bar(axes: Any, name: str, spent: float, left: float, budget: float) ->
 
 
 def _draw_steps(axes: Any, times: Any, values: Any, redraws: Any, budget: float) -> None:
-    dates = _module("dates")
-    axes.axhline(budget, color=_OVER, linewidth=1, linestyle=(0, (5, 3)))
+    dates = module("dates")
+    axes.axhline(budget, color=OVER, linewidth=1, linestyle=(0, (5, 3)))
     axes.annotate(
         "budget", (1, budget), (0, -3), ("axes fraction", "data"), "offset points",
-        ha="right", va="top", color=_OVER, fontsize=9,
+        ha="right", va="top", color=OVER, fontsize=9,
     )  # fmt: skip
     many = len(times) > 60  # thinner lines keep the redraws distinct
-    axes.step(times, values, where="post", color=_SPENT, linewidth=0.9 if many else 1.8)
-    axes.fill_between(times, values, step="post", color=_SPENT, alpha=0.12, linewidth=0)
+    axes.step(times, values, where="post", color=SPENT, linewidth=0.9 if many else 1.8)
+    axes.fill_between(times, values, step="post", color=SPENT, alpha=0.12, linewidth=0)
     axes.plot(
-        redraws, np.zeros(len(redraws)), "^", color=_EXPENSIVE, markersize=3.5 if many else 7,
+        redraws, np.zeros(len(redraws)), "^", color=EXPENSIVE, markersize=3.5 if many else 7,
         clip_on=False, zorder=4,
     )  # fmt: skip
     axes.set_ylim(0, 1.12 * max(budget, *values))
@@ -131,7 +119,7 @@ def _draw_steps(axes: Any, times: Any, values: Any, redraws: Any, budget: float)
     locator = dates.AutoDateLocator(minticks=2, maxticks=5)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, **_DATES))
-    axes.yaxis.set_major_locator(_module("ticker").MaxNLocator(5, **_ROUND))
+    axes.yaxis.set_major_locator(module("ticker").MaxNLocator(5, **ROUND))
     axes.yaxis.set_major_formatter(lambda value, _: near(float(value), 3))
     axes.set_ylabel("total since the last redraw", fontsize=9)
 
@@ -140,20 +128,20 @@ def draw_costs(costs: Costs) -> Picture:
     """The distribution of deletion costs, with its median and its maximum."""
     bins, noise = histogram(costs.noise), costs.noise
     marks = {"median": float(np.median(noise)), "maximum": float(np.max(noise))}
-    with _figure(5.6, 4.1) as figure:
+    with drawn_on(5.6, 4.1) as figure:
         axes = figure.subplots()
         if marks["maximum"] == 0:
-            axes.bar([0], [len(noise)], width=0.5, color=_SPENT)
+            axes.bar([0], [len(noise)], width=0.5, color=SPENT)
             axes.set(xlim=(-1.5, 1.5), xticks=[0])
             axes.set_xticklabels(["none"])
         else:
             _draw_histogram(axes, bins)
             for level, (name, value) in enumerate(marks.items()):
                 _mark(axes, f"{name} {near(value, 3)}", value, level, bins)
-        axes.yaxis.set_major_locator(_module("ticker").MaxNLocator(5, integer=True, **_ROUND))
+        axes.yaxis.set_major_locator(module("ticker").MaxNLocator(5, integer=True, **ROUND))
         axes.set_xlabel("noise that forgetting one person needs")
         axes.set_ylabel("people")
-        svg = _svg(figure, "costs")
+        svg = svg_of(figure, "costs")
     scale = ", on a logarithmic scale" if bins.logarithmic else ""
     label = (
         f"Histogram of the noise that {count(len(noise), 'person needs', 'people need')} to be "
@@ -164,9 +152,7 @@ def draw_costs(costs: Costs) -> Picture:
 
 def _draw_histogram(axes: Any, bins: Histogram) -> None:
     edges, counts = bins.edges, bins.counts
-    axes.bar(
-        edges[:-1], counts, np.diff(edges), align="edge", color=_SPENT, edgecolor="white", lw=0.8
-    )
+    axes.bar(edges[:-1], counts, np.diff(edges), align="edge", color=SPENT, edgecolor=PAPER, lw=0.8)
     if not bins.logarithmic:
         axes.set_xlim(0, None)
         axes.xaxis.set_major_formatter(lambda value, _: near(float(value), 3))
@@ -177,7 +163,7 @@ def _draw_histogram(axes: Any, bins: Histogram) -> None:
     labels = [near(value, 1) for value in ticks]
     if bins.zeros:  # a logarithmic axis has no 0: draw a separate bar, with a gap
         low, high = edges[0] * ratio**-2.0, edges[0] * ratio**-1.0
-        axes.bar([low], [bins.zeros], [high - low], align="edge", color=_SPENT, hatch="///", lw=0)
+        axes.bar([low], [bins.zeros], [high - low], align="edge", color=SPENT, hatch="///", lw=0)
         ticks, labels = [float(np.sqrt(low * high)), *ticks], ["none", *labels]
     axes.set_xticks(ticks, labels)
     axes.minorticks_off()
@@ -197,7 +183,7 @@ def _mark(axes: Any, text: str, value: float, level: int, bins: Histogram) -> No
     """A line with its label on top; labels have different heights, so that they never overlap."""
     if value == 0 and bins.logarithmic:
         return  # a median of 0: the text beside the picture mentions it
-    colour = (_INK, _EXPENSIVE)[level]
+    colour = (INK, EXPENSIVE)[level]
     axes.axvline(value, color=colour, linewidth=1.4, linestyle=((0, (4, 2)), "-")[level])
     inside = axes.transAxes.inverted().transform(axes.transData.transform((value, 0)))[0]
     side = "right" if axes.get_xlim()[0] < value and inside > 0.5 else "left"
@@ -205,27 +191,3 @@ def _mark(axes: Any, text: str, value: float, level: int, bins: Histogram) -> No
         text, (value, 1), (-3 if side == "right" else 3, 3 + 13 * level), ("data", "axes fraction"),
         "offset points", ha=side, va="bottom", color=colour, fontsize=9, annotation_clip=False,
     )  # fmt: skip
-
-
-def _module(name: str) -> Any:
-    return need(f"matplotlib.{name}", for_="pilu report", extra="desk")
-
-
-@contextmanager
-def _figure(width: float, height: float) -> Iterator[Any]:
-    # A matplotlibrc of the reader must not change the page.
-    with _module("style").context(["default", _SETTINGS]):
-        yield _module("figure").Figure(figsize=(width, height), layout="constrained")
-
-
-def _svg(figure: Any, name: str) -> str:
-    """The <svg> element; its ids begin with the picture's name, to be unique on the page."""
-    buffer = io.StringIO()
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-    text = buffer.getvalue()
-    text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    text = re.sub(r'(\bid="|xlink:href="#|url\(#)', rf"\g<1>{name}-", text)
-    return text.replace("xlink:href", "href").replace(
-        ' xmlns:xlink="http://www.w3.org/1999/xlink"', ""
-    )
