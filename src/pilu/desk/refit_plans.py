@@ -17,7 +17,7 @@ from pilu.data.sources import open_source
 from pilu.desk.differences import compare, listed, refuse_forgotten
 from pilu.desk.exposed import exposure_record
 from pilu.desk.refit_snapshot import RefitSnapshot
-from pilu.desk.rows import Matched, Rows, are_among, match
+from pilu.desk.rows import Matched, Rows, are_among, listed_bytes, match
 from pilu.exceptions import BeyondPrecision, RowsChanged, WrongInput
 
 Mask = NDArray[np.bool_]
@@ -98,17 +98,16 @@ def plan_to_correct(held: RefitSnapshot, table: str | Path) -> Plan:
     name, new = open_source(table).name, held.rows_of(table)
     matched = match(held.names, held.digests, new)
     if len(matched.new):
+        if are_among(new.names.hashes["id"][matched.new], set(held.names.by_hash("id"))).any():
+            raise WrongInput(
+                f"a row of {name} belongs to another person than before. Forget the one and add "
+                "the other."
+            )
         raise WrongInput(
             f"{len(matched.new)} row(s) of {name} have ids that the model does not know. Use "
             "`pilu add` for new rows."
         )
     where = np.flatnonzero(~matched.missing)
-    kept, given = held.names.hashes["subject"], new.names.hashes["subject"]
-    if (kept[where] != given[matched.place[where]]).any():
-        raise WrongInput(
-            f"a row of {name} belongs to another person than before. Forget the one and add the "
-            "other."
-        )
     known = _known_rows(held)
     order = np.arange(len(known))
     order[where] = len(known) + matched.place[where]
@@ -177,7 +176,7 @@ def _check_new_ids(held: RefitSnapshot, new: Rows) -> None:
     if "id" not in new.names.hashes:
         return
     known = set(held.names.by_hash("id"))
-    again = [k for k, key in enumerate(new.keys) if key in known]
+    again = [k for k, name in enumerate(listed_bytes(new.names.hashes["id"])) if name in known]
     if again:
         raise WrongInput(
             f"{len(again)} row(s) of the table have ids that the model knows, the first in row "

@@ -14,7 +14,7 @@ from pilu.data.names import Hashes, Names
 from pilu.data.sources import open_source
 from pilu.desk.model_files import load_model
 from pilu.desk.programs import program_of
-from pilu.desk.rows import Rows
+from pilu.desk.rows import Rows, listed_bytes
 from pilu.estimators.forgetful import Forgetful
 from pilu.estimators.refitted import Refitted
 from pilu.estimators.requests import RowBook
@@ -142,7 +142,7 @@ def _replaced(first: Rows, later: Rows) -> Rows:
     both = first.followed_by(later)
     if "id" not in both.names.hashes:
         return both
-    last = {key: position for position, key in enumerate(both.keys)}
+    last = {name: place for place, name in enumerate(listed_bytes(both.names.hashes["id"]))}
     if len(last) == len(both):
         return both
     return both.take(np.array(sorted(last.values()), dtype=np.intp))
