@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pilu.data.names import hash_of
 from pilu.data.sources import open_source
-from pilu.desk.differences import compare, listed, refuse_forgotten
+from pilu.desk.differences import check_nothing_lost, compare, listed, refuse_forgotten
 from pilu.desk.exposed import exposure_record
 from pilu.desk.refit_snapshot import RefitSnapshot
 from pilu.desk.rows import Matched, Rows, are_among, listed_bytes, match
@@ -128,13 +128,19 @@ def plan_to_follow(
     without_forgotten: bool,
 ) -> Plan:
     """Learn what appeared in a table, and drop what disappeared."""
-    rows, _ = held.read_rows(table)
+    rows, lost = held.read_rows(table)
     matched = match(held.names, held.digests, rows)
+    check_nothing_lost(held.folder, matched, lost)
     back, gone = came_back(returned, held.suppressed, held.key)
     hidden = are_among(rows.names.hashes["subject"][matched.new], gone)
     if hidden.any() and not without_forgotten:
         refuse_forgotten(rows.take(matched.new), gone, leave_out=False)
     new, stay = matched.new[~hidden], matched.place[~matched.missing]
+    if not len(new) and not len(stay):
+        raise WrongInput(
+            "none of the rows of the table may be learned: nothing would be left. Delete the store "
+            "and the model instead."
+        )
     leaving = compare(held, rows, matched).missing_rows if forget_missing else {}
     return Plan(
         rows.take(np.concatenate([stay, new])),
