@@ -60,6 +60,10 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
+class _NobodyIsWaiting(Exception):
+    """Ends a change that would forget nobody."""
+
+
 class Desk:
     """An open store, and what can be done with it."""
 
@@ -146,11 +150,15 @@ class Desk:
         """Forget all people who are waiting, as one group; None if there are none."""
 
         def choose(change: Change) -> list[bytes]:
-            return [bytes.fromhex(one.name) for one in waiting_people(change.ledger)]
+            waiting = [bytes.fromhex(one.name) for one in waiting_people(change.ledger)]
+            if not waiting:
+                raise _NobodyIsWaiting
+            return waiting
 
-        if not self.pending():
+        try:
+            return self._forget(choose, **options) if self.pending() else None
+        except _NobodyIsWaiting:  # another process was faster
             return None
-        return self._forget(choose, **options)
 
     def _forget(self, choose: Callable[[Change], list[bytes]], **options: Any) -> Outcome:
         raise NotImplementedError
@@ -166,7 +174,13 @@ class Desk:
 
     def predict_table(self, rows: str | Path, out: Path, *, probabilities: bool = False) -> int:
         """Write predictions for the rows of a table as CSV; returns how many there are."""
+        self._check_outside(out)
         return write_predictions(*self._predictions(rows, probabilities), out)
+
+    def _check_outside(self, out: Path | None) -> None:
+        """Refuse to put a file into the store, where it would be taken for damage."""
+        if out is not None and self.folder.resolve() in Path(out).resolve().parents:
+            raise WrongInput(f"out must not be in the store, got {out}. Choose another folder.")
 
     def _predictions(self, rows: str | Path, probabilities: bool) -> tuple[list[str], Any]:
         """Names of columns and batches of lines."""
@@ -182,6 +196,7 @@ class Desk:
         Returns what the log keeps, with the coefficients if the format is "json".
         """
         check_choice("format", format, self.formats)
+        self._check_outside(out)
         snapshot = self.store.read()
         content, record = self._released(snapshot, format)
         bound = {name: record[name] for name in ("sha256", "certificate_sha256")}
@@ -224,6 +239,7 @@ class Desk:
 
     def deliver_again(self, place: int, deliver: Deliver, sign: Path | None = None) -> Outcome:
         """Hand over the receipts of an entry whose delivery failed."""
+        check_signing_key(sign)
         return self._handed_over(place, deliver, sign)
 
     def _handed_over(
@@ -245,11 +261,11 @@ class Desk:
             raise WrongInput(f"the receipts of entry {place} were delivered already.")
         certificate = Certificate.from_json(kept[place]["certificate"])
         entry, exposures = log.entries[place], kept[place]["exposures"]
-        receipts = tuple(receipts_of(log, entry, people, certificate, exposures, known or {}))
-        if sign is not None:  # the same for all: it is about the entry
-            envelope = sign_statement(receipts[0], sign)
-            receipts = tuple(receipt.signed(envelope) for receipt in receipts)
         try:
+            receipts = tuple(receipts_of(log, entry, people, certificate, exposures, known or {}))
+            if sign is not None:  # the same for all: it is about the entry
+                envelope = sign_statement(receipts[0], sign)
+                receipts = tuple(receipt.signed(envelope) for receipt in receipts)
             if deliver is not None:
                 deliver(receipts)
             with self.store.ledger.writing() as ledger:
