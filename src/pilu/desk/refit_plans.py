@@ -4,6 +4,7 @@ A plan reads the user's tables and compares them with what the store knows. It c
 """
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,7 +71,7 @@ def plan_to_add(
 ) -> Plan:
     """Learn all rows of a table, which the store reads from now on, too."""
     name = open_source(table).name
-    if name in held.sources:
+    if _real(name) in map(_real, held.sources):
         raise WrongInput(
             f"table must be new, got {name}, which the store has. To learn what appeared in it, "
             f"use `pilu sync {held.folder}`."
@@ -158,11 +159,17 @@ def plan_to_follow(
     )
 
 
+def _real(name: str) -> str:
+    """A table's own path, where there are several that lead to it; an address as it is."""
+    return name if "://" in name else os.path.realpath(name)
+
+
 def came_back(
     returned: Sequence[str], gone: frozenset[bytes], key: bytes
 ) -> tuple[list[bytes], frozenset[bytes]]:
     """Keyed names of people who came back, and those who are still forgotten."""
-    hashed = {name: hash_of(name, key) for name in returned}
+    named = [returned] if isinstance(returned, str) else returned
+    hashed = {name: hash_of(name, key) for name in named}
     if strange := [name for name, one in hashed.items() if one not in gone]:
         raise WrongInput(
             f"returned must name people who were forgotten, got {listed(strange)}. Leave them out."

@@ -145,10 +145,8 @@ def _replaced(first: Rows, later: Rows, gone: frozenset[bytes]) -> Rows:
     both = first.followed_by(later)
     if "id" not in both.names.hashes:
         return both
-    ids, hidden = (
-        listed_bytes(both.names.hashes["id"]),
-        are_among(both.names.hashes["subject"], gone),
-    )
+    ids = listed_bytes(both.names.hashes["id"])
+    hidden = are_among(both.names.hashes["subject"], gone)
     last = {name: place for place, name in enumerate(ids) if not hidden[place]}
     for place in np.flatnonzero(hidden).tolist():
         last.setdefault(ids[place], place)
