@@ -66,7 +66,7 @@ def hashes_of(names: Sequence[Any], key: bytes) -> Hashes:
     begun, raw = hashlib.blake2b(key=key, digest_size=_BYTES), bytearray()
     for name in names:
         digest = begun.copy()  # the key is hashed once for all of them
-        digest.update(str(name).encode())
+        digest.update(str(name).encode("utf-8", "surrogatepass"))  # of arguments that are no text
         raw += digest.digest()
     return np.frombuffer(raw, dtype=np.uint8).reshape(len(names), _BYTES)
 

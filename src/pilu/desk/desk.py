@@ -21,7 +21,6 @@ from pilu.desk.receipt import Receipt, receipts_of
 from pilu.desk.rewriting import Forgotten
 from pilu.desk.signing import load_key, sign_statement
 from pilu.exceptions import (
-    AlreadyForgotten,
     CertificateMismatch,
     DoneWithTrouble,
     StoreDamaged,
@@ -64,6 +63,10 @@ class Outcome:
     place: int
     head: Head
     notes: tuple[str, ...] = ()
+
+
+class _NobodyIsWaiting(Exception):
+    """Ends a change that would forget nobody."""
 
 
 class Desk:
@@ -152,14 +155,15 @@ class Desk:
         """Forget all people who are waiting, as one group; None if there are none."""
 
         def choose(change: Change) -> list[bytes]:
-            waiting = waiting_people(change.ledger)
+            waiting = [bytes.fromhex(one.name) for one in waiting_people(change.ledger)]
             if not waiting:
-                raise AlreadyForgotten("another process has forgotten everybody who was waiting.")
-            return [bytes.fromhex(one.name) for one in waiting]
+                raise _NobodyIsWaiting
+            return waiting
 
-        if not self.pending():
+        try:
+            return self._forget(choose, **options) if self.pending() else None
+        except _NobodyIsWaiting:  # another process was faster
             return None
-        return self._forget(choose, **options)
 
     def _forget(self, choose: Callable[[Change], list[bytes]], **options: Any) -> Outcome:
         raise NotImplementedError
@@ -175,7 +179,13 @@ class Desk:
 
     def predict_table(self, rows: str | Path, out: Path, *, probabilities: bool = False) -> int:
         """Write predictions for the rows of a table as CSV; returns how many there are."""
+        self._check_outside(out)
         return write_predictions(*self._predictions(rows, probabilities), out)
+
+    def _check_outside(self, out: Path | None) -> None:
+        """Refuse to put a file into the store, where it would be taken for damage."""
+        if out is not None and self.folder.resolve() in Path(out).resolve().parents:
+            raise WrongInput(f"out must not be in the store, got {out}. Choose another folder.")
 
     def _predictions(self, rows: str | Path, probabilities: bool) -> tuple[list[str], Any]:
         """Names of columns and batches of lines."""
@@ -191,6 +201,7 @@ class Desk:
         Returns what the log keeps, with the coefficients if the format is "json".
         """
         check_choice("format", format, self.formats)
+        self._check_outside(out)
         snapshot = self.store.read()
         content, record = self._released(snapshot, format)
         bound = {name: record[name] for name in ("sha256", "certificate_sha256")}
@@ -233,6 +244,7 @@ class Desk:
 
     def deliver_again(self, place: int, deliver: Deliver, sign: Path | None = None) -> Outcome:
         """Hand over the receipts of an entry whose delivery failed."""
+        check_signing_key(sign)
         return self._handed_over(place, deliver, sign)
 
     def _handed_over(

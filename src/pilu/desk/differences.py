@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,16 @@ def compare(held: RefitSnapshot, rows: Rows, matched: Matched) -> Difference:
     )
 
 
+def check_nothing_lost(folder: Path, matched: Matched, lost: Sequence[str]) -> None:
+    """Refuse to take the rows of a table that is not there for rows that were erased."""
+    if lost and matched.missing.any():
+        raise WrongInput(
+            f"{', '.join(lost)} cannot be read, and {int(matched.missing.sum())} row(s) of the "
+            f"model are in no other table. Bring it back, or name the table to follow: `pilu sync "
+            f"{folder} TABLE`."
+        )
+
+
 def refuse_forgotten(rows: Rows, gone: frozenset[bytes], *, leave_out: bool) -> Rows:
     """Rows without those of forgotten people; an error that names them unless they may be left out.
 
@@ -82,5 +93,11 @@ def refuse_forgotten(rows: Rows, gone: frozenset[bytes], *, leave_out: bool) -> 
 
 def listed(names: Sequence[Any]) -> str:
     """Names as a list that stays readable."""
-    shown = ", ".join(map(str, names[:10]))
+    shown = ", ".join(map(_shown, names[:10]))
     return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"
+
+
+def _shown(name: Any) -> str:
+    """A name as it is, or in quotes if it would not be seen or break the line."""
+    text = str(name)
+    return text if text.isprintable() and text.strip() == text != "" else ascii(text)

@@ -2,8 +2,11 @@
 
 An object is its class and its attributes. Classes are scikit-learn's, and those of the user's own
 transformers, which the store names. Nothing is called: objects are made without `__init__`, and
-their attributes are set. A store uses this format because importing skops takes a second; what is
-handed out is a skops file (`desk.skops_files`).
+their attributes are set. A class that does something when its objects are thrown away is refused,
+and so is one that goes by another name than its own.
+
+A store uses this format because importing skops takes a second; what is handed out is a skops file
+(`desk.skops_files`).
 """
 
 import base64
@@ -22,15 +25,23 @@ from pilu.refit.evidence import hash_of_release
 
 _OURS = ("sklearn", "numpy", "scipy", "builtins", "pilu")  # packages whose names need no trust
 _PLAIN = (bool, int, float, str, type(None))
+_REMEDY = "Use transformers whose attributes are numbers, texts, arrays and estimators."
+_SPARSE = (sp.csr_matrix, sp.csr_array, sp.csc_matrix, sp.csc_array)
 
 
 def dump_model(model: Any) -> bytes:
     """A fitted estimator as bytes; an error says what in it cannot be kept."""
     content = json.dumps(_packed(model, "the pipeline"), separators=(",", ":")).encode()
-    if hash_of_release(load_model(content, foreign_names(content))) != hash_of_release(model):
+    try:
+        again = hash_of_release(load_model(content, foreign_names(content)))
+    except StoreDamaged as error:
+        raise WrongInput(
+            f"the fitted pipeline cannot be kept in a store: {error} {_REMEDY}"
+        ) from None
+    if again != hash_of_release(model):
         raise WrongInput(
             "the fitted pipeline cannot be kept in a store: read again, it would be another one. "
-            "Use transformers whose attributes are numbers, texts, arrays and estimators."
+            + _REMEDY
         )
     return content
 
@@ -70,7 +81,7 @@ def _packed(value: Any, where: str) -> Any:
         return value
     if isinstance(value, np.ndarray | np.generic):
         return _packed_array(value, where)
-    if sp.issparse(value):
+    if type(value) in _SPARSE:
         parts = [getattr(value, name) for name in ("data", "indices", "indptr")]
         form = {"shape": list(value.shape), "parts": _packed(parts, where)}
         return {"kind": "sparse", "name": _name_of(type(value)), **form}
@@ -95,8 +106,7 @@ def _packed(value: Any, where: str) -> Any:
     if type(value).__module__ == "builtins" or not hasattr(value, "__dict__"):
         raise WrongInput(
             f"the fitted pipeline cannot be kept in a store: {where} holds a "
-            f"{type(value).__name__}. Use transformers whose attributes are numbers, texts, arrays "
-            "and estimators."
+            f"{type(value).__name__}. {_REMEDY}"
         )
     name = _name_of(type(value))
     pairs = [[k, _packed(v, f"{type(value).__name__}.{k}")] for k, v in vars(value).items()]
@@ -134,14 +144,16 @@ def _unpacked(value: Any, trusted: frozenset[str]) -> Any:
         return named
     if kind == "named" and isinstance(named, type | np.ufunc):
         return named
-    if kind == "sparse":
+    if kind == "sparse" and named in _SPARSE:
         parts = tuple(_unpacked(value["parts"], trusted))
         return named(parts, shape=tuple(value["shape"]))
+    if kind not in ("dict", "object"):
+        raise ValueError(f"{value['name']} must not be used as {kind!r}")
     pairs = {_unpacked(k, trusted): _unpacked(v, trusted) for k, v in value["pairs"]}
-    if kind == "dict":
+    if kind == "dict" and named in (dict, Bunch):
         return named(pairs)
-    if kind != "object" or not isinstance(named, type):
-        raise ValueError(f"kind {kind!r} is not known")
+    if kind != "object" or not isinstance(named, type) or hasattr(named, "__del__"):
+        raise ValueError(f"{value['name']} must not be used as {kind!r}")
     made_of: Any = object.__new__(named)
     vars(made_of).update(pairs)
     return made_of
@@ -171,6 +183,8 @@ def _found(name: str, trusted: frozenset[str]) -> Any:
     thing: Any = import_module(module)
     for part in path.split("."):
         thing = getattr(thing, part)
+    if _name_of(thing) != name:  # a module's import of something else
+        raise ValueError(f"{name} is {_name_of(thing)}")
     return thing
 
 

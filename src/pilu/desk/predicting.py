@@ -44,12 +44,13 @@ def by_refit(
 ) -> tuple[list[str], Lines]:
     """Names of columns, and lines with the id and the subject of a row where the table has them."""
     layout, model, source = held.layout, held.released, open_source(rows)
-    there = source.schema(layout.texts).names
+    there = source.schema().names
     missing = [name for name in layout.kinds if name not in there]
     if missing:
         raise WrongInput(f"{source.name} must have the columns of the fit: {missing} are missing.")
     named = [name for name in layout.names if name in there]
-    content = source.read([*named, *layout.kinds], as_text=layout.texts)
+    texts = [name for name in layout.texts if name in there]  # the target may be missing
+    content = source.read([*named, *layout.kinds], as_text=texts)
     frame = frame_of(content, layout, targets=False)
     values = [listed for listed in (frame.ids, frame.subjects) if listed is not None]
     columns = [*values, np.asarray(model.predict(frame.X)).tolist()]

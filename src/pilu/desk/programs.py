@@ -1,9 +1,12 @@
 """The program of a store: the default pipeline of its columns, or a function of the user's file.
 
 A store keeps how to make the program, never the program itself. It is made again for every refit
-and must have the fingerprint that it had at the fit.
+and must have the fingerprint that it had at the fit. A fingerprint knows parameters and functions,
+but not the methods of the user's own classes, so the user's file must be the same, too. Modules
+that this file imports are not looked at.
 """
 
+import hashlib
 import importlib.util
 import sys
 from collections.abc import Mapping
@@ -30,7 +33,8 @@ def describe_file(pipeline: str) -> dict[str, Any]:
         raise WrongInput(
             f"pipeline must be a file and a function, such as mine.py:make, got {pipeline}."
         )
-    return {"kind": "file", "path": str(Path(path).resolve()), "function": function}
+    where = Path(path).resolve()
+    return {"kind": "file", "path": str(where), "function": function, "sha256": _hash_of(where)}
 
 
 def program_of(record: Mapping[str, Any], layout: Layout, expected: str | None = None) -> Any:
@@ -38,14 +42,29 @@ def program_of(record: Mapping[str, Any], layout: Layout, expected: str | None =
     if record["kind"] == "default":
         program = make_program(layout, model=record["model"], alpha=record["alpha"])
     else:
-        program = _made_by(Path(record["path"]), record["function"])
+        path = Path(record["path"])
+        if _hash_of(path) != record["sha256"]:
+            raise _changed(str(path))
+        program = _made_by(path, record["function"])
     if expected is not None and fingerprint(clone(program)) != expected:
-        where = record.get("path", "pilu or scikit-learn")
-        raise WrongInput(
-            f"the pipeline is not the one of the fit: {where} was changed since. Restore it, or "
-            "fit a new store with --successor-of."
-        )
+        raise _changed(record.get("path", "pilu or scikit-learn"))
     return program
+
+
+def _changed(what: str) -> WrongInput:
+    return WrongInput(
+        f"the pipeline is not the one of the fit: {what} was changed since. Restore it, or fit a "
+        "new store with --successor-of."
+    )
+
+
+def _hash_of(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise WrongInput(
+            f"pipeline must be in a Python file, got {path}: {error.strerror}."
+        ) from None
 
 
 def _made_by(path: Path, function: str) -> Any:

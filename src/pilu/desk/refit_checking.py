@@ -9,11 +9,13 @@ import numpy as np
 
 from pilu.certify.certificate import Certificate
 from pilu.certify.verify import verify
+from pilu.data.sources import open_source
 from pilu.desk.issued import whole_certificate
 from pilu.desk.people import forgotten_people
 from pilu.desk.refit_snapshot import RefitSnapshot
-from pilu.desk.rows import match
+from pilu.desk.rows import Rows, match
 from pilu.estimators.verifying import verify as verify_against_data
+from pilu.exceptions import RowsChanged
 from pilu.refit.evidence import hash_of_release
 from pilu.store.store import Store, require
 
@@ -29,7 +31,7 @@ def check_refit(
     _check_history(held, people)
     _check_suppressed(held, store)
     if table is not None:
-        _check_rows(held, table)
+        _rows_in(held, table)
     return {
         "state_follows_from_the_log": True,
         "forgotten_people_are_those_of_the_log": True,
@@ -82,17 +84,20 @@ def _check_suppressed(held: RefitSnapshot, store: Store) -> None:
     require(held.folder, not gone & set(known), "somebody who was forgotten is in the model")
 
 
-def _check_rows(held: RefitSnapshot, table: str | Path) -> None:
-    """Every row of the model is in the table, unchanged."""
-    rows, _ = held.read_rows(table)
+def _rows_in(held: RefitSnapshot, table: str | Path) -> Rows:
+    """The rows of the model in a table, in their order: all there and unchanged.
+
+    A table of the store stands for all of them.
+    """
+    rows, _ = held.read_rows(None if open_source(table).name in held.sources else table)
     matched = match(held.names, held.digests, rows)
     missing, changed = int(matched.missing.sum()), int(matched.changed.sum())
-    require(
-        held.folder,
-        not missing and not changed,
-        f"of its {len(held.digests)} rows {missing} are not in {table} and {changed} are changed "
-        "there (`pilu sync` makes the model follow the table)",
-    )
+    if missing or changed:
+        raise RowsChanged(
+            f"of the {len(held.digests)} rows of {held.folder} {missing} are not in {table} and "
+            f"{changed} are changed there. `pilu sync` makes the model follow the table."
+        )
+    return rows.take(matched.place)
 
 
 def check_release_against_data(
@@ -105,10 +110,7 @@ def check_release_against_data(
     last = held.log.certified
     if last is None or last.certificate_sha256 != certificate.sha256:
         return False
-    rows, _ = held.read_rows(table)
-    matched = match(held.names, held.digests, rows)
-    _check_rows(held, table)
-    ordered = rows.take(matched.place)
+    ordered = _rows_in(held, table)
     model, kept = held.forgetful(ordered), ordered.table
     verify_against_data(
         certificate,

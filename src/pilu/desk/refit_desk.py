@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pilu.data.table import Columns
 from pilu.desk.desk import Deliver, Desk, Outcome, check_signing_key, one_or_many
-from pilu.desk.differences import Difference, compare, listed
+from pilu.desk.differences import Difference, check_nothing_lost, compare, listed
 from pilu.desk.learned import Learned
 from pilu.desk.people import leaf_of
 from pilu.desk.predicting import by_refit
@@ -162,8 +162,10 @@ class RefitDesk(Desk):
     def compare(self, table: str | Path | None = None) -> Difference:
         """What appeared, changed and disappeared in a table since the store last read it."""
         held = self.read()
-        rows, _ = held.read_rows(table)
-        return compare(held, rows, match(held.names, held.digests, rows))
+        rows, lost = held.read_rows(table)
+        matched = match(held.names, held.digests, rows)
+        check_nothing_lost(held.folder, matched, lost)
+        return compare(held, rows, matched)
 
     def dry_run(self, subjects: Any, table: str | Path | None = None) -> DryRun:
         """What forgetting people would change; nothing is."""

@@ -4,6 +4,7 @@ A plan reads the user's tables and compares them with what the store knows. It c
 """
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 
 from pilu.data.names import hash_of
 from pilu.data.sources import open_source
-from pilu.desk.differences import compare, listed, refuse_forgotten
+from pilu.desk.differences import check_nothing_lost, compare, listed, refuse_forgotten
 from pilu.desk.exposed import exposure_record
 from pilu.desk.refit_snapshot import RefitSnapshot
-from pilu.desk.rows import Matched, Rows, are_among, match
+from pilu.desk.rows import Matched, Rows, are_among, listed_bytes, match
 from pilu.exceptions import BeyondPrecision, RowsChanged, WrongInput
 
 Mask = NDArray[np.bool_]
@@ -70,7 +71,7 @@ def plan_to_add(
 ) -> Plan:
     """Learn all rows of a table, which the store reads from now on, too."""
     name = open_source(table).name
-    if name in held.sources:
+    if _real(name) in map(_real, held.sources):
         raise WrongInput(
             f"table must be new, got {name}, which the store has. To learn what appeared in it, "
             f"use `pilu sync {held.folder}`."
@@ -98,17 +99,16 @@ def plan_to_correct(held: RefitSnapshot, table: str | Path) -> Plan:
     name, new = open_source(table).name, held.rows_of(table)
     matched = match(held.names, held.digests, new)
     if len(matched.new):
+        if are_among(new.names.hashes["id"][matched.new], set(held.names.by_hash("id"))).any():
+            raise WrongInput(
+                f"a row of {name} belongs to another person than before. Forget the one and add "
+                "the other."
+            )
         raise WrongInput(
             f"{len(matched.new)} row(s) of {name} have ids that the model does not know. Use "
             "`pilu add` for new rows."
         )
     where = np.flatnonzero(~matched.missing)
-    kept, given = held.names.hashes["subject"], new.names.hashes["subject"]
-    if (kept[where] != given[matched.place[where]]).any():
-        raise WrongInput(
-            f"a row of {name} belongs to another person than before. Forget the one and add the "
-            "other."
-        )
     known = _known_rows(held)
     order = np.arange(len(known))
     order[where] = len(known) + matched.place[where]
@@ -129,13 +129,19 @@ def plan_to_follow(
     without_forgotten: bool,
 ) -> Plan:
     """Learn what appeared in a table, and drop what disappeared."""
-    rows, _ = held.read_rows(table)
+    rows, lost = held.read_rows(table)
     matched = match(held.names, held.digests, rows)
+    check_nothing_lost(held.folder, matched, lost)
     back, gone = came_back(returned, held.suppressed, held.key)
     hidden = are_among(rows.names.hashes["subject"][matched.new], gone)
     if hidden.any() and not without_forgotten:
         refuse_forgotten(rows.take(matched.new), gone, leave_out=False)
     new, stay = matched.new[~hidden], matched.place[~matched.missing]
+    if not len(new) and not len(stay):
+        raise WrongInput(
+            "none of the rows of the table may be learned: nothing would be left. Delete the store "
+            "and the model instead."
+        )
     leaving = compare(held, rows, matched).missing_rows if forget_missing else {}
     return Plan(
         rows.take(np.concatenate([stay, new])),
@@ -153,11 +159,17 @@ def plan_to_follow(
     )
 
 
+def _real(name: str) -> str:
+    """A table's own path, where there are several that lead to it; an address as it is."""
+    return name if "://" in name else os.path.realpath(name)
+
+
 def came_back(
     returned: Sequence[str], gone: frozenset[bytes], key: bytes
 ) -> tuple[list[bytes], frozenset[bytes]]:
     """Keyed names of people who came back, and those who are still forgotten."""
-    hashed = {name: hash_of(name, key) for name in returned}
+    named = [returned] if isinstance(returned, str) else returned
+    hashed = {name: hash_of(name, key) for name in named}
     if strange := [name for name, one in hashed.items() if one not in gone]:
         raise WrongInput(
             f"returned must name people who were forgotten, got {listed(strange)}. Leave them out."
@@ -177,7 +189,7 @@ def _check_new_ids(held: RefitSnapshot, new: Rows) -> None:
     if "id" not in new.names.hashes:
         return
     known = set(held.names.by_hash("id"))
-    again = [k for k, key in enumerate(new.keys) if key in known]
+    again = [k for k, name in enumerate(listed_bytes(new.names.hashes["id"])) if name in known]
     if again:
         raise WrongInput(
             f"{len(again)} row(s) of the table have ids that the model knows, the first in row "

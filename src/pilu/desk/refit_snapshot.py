@@ -14,7 +14,7 @@ from pilu.data.names import Hashes, Names
 from pilu.data.sources import open_source
 from pilu.desk.model_files import load_model
 from pilu.desk.programs import program_of
-from pilu.desk.rows import Rows
+from pilu.desk.rows import Rows, are_among, listed_bytes
 from pilu.estimators.forgetful import Forgetful
 from pilu.estimators.refitted import Refitted
 from pilu.estimators.requests import RowBook
@@ -125,7 +125,7 @@ class RefitSnapshot:
                 lost.append(source.name)
                 continue
             rows = self.rows_of(where)
-            found = rows if found is None else _replaced(found, rows)
+            found = rows if found is None else _replaced(found, rows, self.suppressed)
         if found is None:
             raise WrongInput(f"none of the store's tables is there: {', '.join(lost)}.")
         return found, lost
@@ -137,12 +137,19 @@ class RefitSnapshot:
         return Rows.of(frame_of(content, layout), self.key, labels=is_classifier(self.program))
 
 
-def _replaced(first: Rows, later: Rows) -> Rows:
-    """Rows of two tables; with ids, a row of the later one replaces the one of the same id."""
+def _replaced(first: Rows, later: Rows, gone: frozenset[bytes]) -> Rows:
+    """Rows of two tables; with ids, a row of the later one replaces the one of the same id.
+
+    Rows of forgotten people replace nobody's: they were left out when their table was added.
+    """
     both = first.followed_by(later)
     if "id" not in both.names.hashes:
         return both
-    last = {key: position for position, key in enumerate(both.keys)}
+    ids = listed_bytes(both.names.hashes["id"])
+    hidden = are_among(both.names.hashes["subject"], gone)
+    last = {name: place for place, name in enumerate(ids) if not hidden[place]}
+    for place in np.flatnonzero(hidden).tolist():
+        last.setdefault(ids[place], place)
     if len(last) == len(both):
         return both
     return both.take(np.array(sorted(last.values()), dtype=np.intp))

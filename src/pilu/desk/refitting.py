@@ -21,8 +21,9 @@ from pilu.desk.people import leaf_of
 from pilu.desk.programs import describe_default, describe_file, program_of
 from pilu.desk.refit_plans import Plan, came_back
 from pilu.desk.refit_snapshot import RefitSnapshot, saved_arrays
-from pilu.desk.rows import Rows
+from pilu.desk.rows import Rows, are_among
 from pilu.estimators.refitted import Done, Refitted, run_program
+from pilu.exceptions import WrongInput
 from pilu.refit.evidence import hash_of_release
 from pilu.refit.fingerprints import fingerprint
 from pilu.refit.people import People
@@ -32,6 +33,7 @@ from pilu.store.log import Entry
 from pilu.store.store import Change, Store
 from pilu.tabular.frames import frame_of
 from pilu.tabular.laying_out import lay_out
+from pilu.tabular.layout import Layout
 
 _NOBODY = np.array([], dtype=np.intp)
 
@@ -42,6 +44,7 @@ class Heritage:
 
     key: bytes
     gone: frozenset[bytes]
+    named_by: str | None = None  # the column of people in the store before
 
     @classmethod
     def of(cls, successor_of: str | Path | None) -> "Heritage":
@@ -49,7 +52,17 @@ class Heritage:
         if successor_of is None:
             return cls(secrets.token_bytes(32), frozenset())
         with Desk.open(successor_of) as before:
-            return cls(before.store.key, before.forgotten().names)
+            gone = before.forgotten()
+            return cls(before.store.key, gone.names, gone.columns.subject or gone.columns.id)
+
+    def check_named_by(self, column: str | None) -> None:
+        """Refuse other names, by which nobody who was forgotten would be recognised."""
+        if self.gone and column != self.named_by:
+            raise WrongInput(
+                f"people must be named by {self.named_by!r} as in the store before, got {column!r}:"
+                " those who were forgotten would not be recognised. Name the same column, and "
+                "rename it in the table if it was renamed there."
+            )
 
 
 def fit_store(
@@ -68,16 +81,17 @@ def fit_store(
     `columns` are arguments of `lay_out`, `how` makes the program.
     """
     checked, key = Options.checked(**options), heritage.key
+    heritage.check_named_by(columns["subject"] or columns["id"])
     source = open_source(table)
     named = [columns[name] for name in ("id", "subject") if columns[name] is not None]
     content = source.read(as_text=[*named, *columns["categories"], *columns["words"]])
-    layout = lay_out(content, **columns, model=how.get("model", "auto"))
-    program = program_of(how, layout)
-    check_program(program)
-    frame = frame_of(content, layout)
-    rows = Rows.of(frame, key, labels=is_classifier(program))
     _, gone = came_back(returned, heritage.gone, key)
-    rows = refuse_forgotten(rows, gone, leave_out=without_forgotten)
+    layout, program, rows = _laid_out(content, columns, how, key)
+    hidden = are_among(rows.names.hashes["subject"], gone)
+    if hidden.any():  # they have no say in what the columns are
+        refuse_forgotten(rows, gone, leave_out=without_forgotten)
+        layout, program, rows = _laid_out(content.filter(~hidden), columns, how, key)
+    check_program(program)
     rows = rows.take(np.arange(len(rows)))
     learned = Learned.of(program, rows, layout, how)
     done = _run(program, rows, checked)
@@ -107,6 +121,16 @@ def fit_store(
     people = [leaf_of(name) for name in sorted(gone)]
     arrays = saved_arrays(rows, gone, released)
     return Store.create(folder, key, state, arrays, entry, people=people), learned
+
+
+def _laid_out(
+    content: Any, columns: dict[str, Any], how: dict[str, Any], key: bytes
+) -> tuple[Layout, Any, Rows]:
+    """What the columns of a table are, the program for them, and the rows."""
+    layout = lay_out(content, **columns, model=how.get("model", "auto"))
+    program = program_of(how, layout)
+    rows = Rows.of(frame_of(content, layout), key, labels=is_classifier(program))
+    return layout, program, rows
 
 
 def refit(change: Change, held: RefitSnapshot, plan: Plan) -> Entry:

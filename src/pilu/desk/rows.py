@@ -1,6 +1,7 @@
 """Rows of a user's table, by keyed hashes, compared with the rows that a store knows.
 
-A row is known by its id, or, without an id column, by its person and content.
+A row is known by its person and id, or, without an id column, by its person and content. So an id
+that now belongs to another person is a row that disappeared, and one that appeared.
 """
 
 from collections.abc import Sequence
@@ -17,8 +18,6 @@ from pilu.refit.schema import Schema
 from pilu.tabular.frames import Frame
 
 Positions = NDArray[np.intp]
-
-_BYTES = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +71,6 @@ class Rows:
         """What rows are known by."""
         return keys_of(self.names, self.table.digests)
 
-    @property
-    def contents(self) -> NDArray[np.uint8]:
-        """Digest and person of every row: what changes when a row is changed."""
-        return np.hstack([self.table.digests, self.names.hashes["subject"]])
-
 
 @dataclass(frozen=True, eq=False)
 class Matched:
@@ -87,7 +81,8 @@ class Matched:
     place : array of int
         For every row of the store its position in the table; -1 if it is not there.
     changed : array of bool
-        For every row of the store: whether it is there under its id with another content.
+        For every row of the store: whether it is there under its id and person with another
+        content.
     new : array of int
         Positions in the table of rows that the store does not know.
     """
@@ -105,10 +100,9 @@ class Matched:
 def match(names: Names, digests: Hashes, rows: Rows) -> Matched:
     """Find the rows of a store in a table; of equal rows, the first are taken."""
     place = np.array(_places(keys_of(names, digests), rows.keys), dtype=np.intp)
-    kept = np.hstack([digests, names.hashes["subject"]])
     changed = np.zeros(len(place), dtype=bool)
     there = np.flatnonzero(place >= 0)
-    changed[there] = (kept[there] != rows.contents[place[there]]).any(axis=1)
+    changed[there] = (digests[there] != rows.table.digests[place[there]]).any(axis=1)
     new = np.ones(len(rows), dtype=bool)
     new[place[there]] = False
     return Matched(place, changed, np.flatnonzero(new))
@@ -127,25 +121,26 @@ def _places(wanted: Sequence[bytes], keys: Sequence[bytes]) -> list[int]:
 
 
 def keys_of(names: Names, digests: Hashes) -> list[bytes]:
-    """What rows are known by: their id, or their person and content."""
-    ids = names.hashes.get("id")
-    known = np.hstack([digests, names.hashes["subject"]]) if ids is None else ids
-    raw, width = np.ascontiguousarray(known).tobytes(), known.shape[1]
+    """What rows are known by: their person, and their id or their content."""
+    return listed_bytes(np.hstack([names.hashes.get("id", digests), names.hashes["subject"]]))
+
+
+def listed_bytes(hashes: Hashes) -> list[bytes]:
+    """Hashes as a list of bytes."""
+    raw, width = np.ascontiguousarray(hashes).tobytes(), hashes.shape[1]
     return [raw[k : k + width] for k in range(0, len(raw), width)]
 
 
 def codes_of(hashes: Hashes) -> NDArray[np.intp]:
     """A code for the person of each row, in the order of their first rows."""
-    raw = np.ascontiguousarray(hashes).tobytes()
     codes: dict[bytes, int] = {}
-    listed = (raw[k : k + _BYTES] for k in range(0, len(raw), _BYTES))
+    listed = listed_bytes(hashes)
     return np.array([codes.setdefault(one, len(codes)) for one in listed], dtype=np.intp)
 
 
 def are_among(hashes: Hashes, some: set[bytes] | frozenset[bytes]) -> NDArray[np.bool_]:
     """Which of the hashed names are among some."""
-    raw = np.ascontiguousarray(hashes).tobytes()
-    return np.array([raw[k : k + _BYTES] in some for k in range(0, len(raw), _BYTES)], dtype=bool)
+    return np.array([one in some for one in listed_bytes(hashes)], dtype=bool)
 
 
 def _hashes_of_repeated(names: Sequence[Any], key: bytes) -> Hashes:

@@ -39,6 +39,7 @@ from pilu.refit.sums_of_squares import sums_of_squares
 
 Array = NDArray[np.float64]
 
+_PER_OCTAVE = 8  # sizes of noise
 _NOTHING = (None, "passthrough")  # steps of a pipeline that do nothing
 
 
@@ -250,7 +251,7 @@ def _set_up(
     )
     if gram is not None and not gram.carried:
         objective.count(1)
-    noise = options.score_noise * problem.unit / _typical_norm(objective)
+    noise = _coarse(options.score_noise * problem.unit / _typical_norm(objective))
     radius = 0.5 * options.mu * noise * (1 - 1e-12)
     return Prepared(
         estimator,
@@ -289,6 +290,15 @@ def _typical_norm(objective: Objective) -> float:
     if not norm > 0.0:
         raise WrongInput("transformed rows must not all be zero. Set fit_intercept=True.")
     return norm
+
+
+def _coarse(noise: float) -> float:
+    """The noise, rounded down to an eighth of an octave.
+
+    Certificates state it and are kept for good. In full it would be an equation for rows that are
+    forgotten later, to be solved by anybody who has the others.
+    """
+    return 2.0 ** (math.floor(_PER_OCTAVE * math.log2(noise)) / _PER_OCTAVE)
 
 
 def _check_size(X: Any) -> None:
