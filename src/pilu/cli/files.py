@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pilu._progress import progress_bar
 from pilu.exceptions import WrongArgument, WrongInput
 from pilu.store.disk import replaced_by, sync_folder, write_new
 
@@ -47,6 +46,8 @@ class ReceiptFiles:
                 part.unlink()
             sync_folder(self.path.parent)
             return
+        from pilu._progress import progress_bar
+
         part = self.path.with_name(f".{self.path.name}.part")
         part.mkdir(exist_ok=True)
         for path in part.iterdir():  # of a killed process
