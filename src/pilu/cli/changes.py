@@ -39,7 +39,7 @@ from pilu.cli.options import (
     people,
 )
 from pilu.exceptions import DoneWithTrouble, WrongInput
-from pilu.report.entries import count, describe_entry
+from pilu.report.entries import count, describe_entry, rows_forgotten_in
 
 if TYPE_CHECKING:
     from pilu.desk.desk import Desk, Outcome
@@ -57,7 +57,7 @@ def unlearn(
     n_unlearn_steps: Steps = None,
     method: Annotated[
         str | None,
-        langevin_option("--by", metavar="NAME", help="langevin or redraw. Default: langevin."),
+        langevin_option("--by", metavar="NAME", help="langevin, redraw or auto. Default: langevin."),
     ] = None,
     redraw_if_needed: RedrawIfNeeded = None,
     keep_empty_classes: KeepEmptyClasses = None,
@@ -318,6 +318,7 @@ def _change(
         **more,
         "kind": entry["kind"],
         "n_people": len(exposures),
+        "n_rows_forgotten": rows_forgotten_in(entry),
         "n_rows_left": entry["n_rows"] if desk.method == "refit" else None,
         "score": entry.get("score"),
         "notes": list(outcome.notes),
