@@ -14,4 +14,4 @@ def main() -> None:
         raise SystemExit(f"pilu: {error}") from None
     from pilu.cli.app import app
 
-    app()
+    app(prog_name="pilu")

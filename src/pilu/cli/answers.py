@@ -1,6 +1,7 @@
 """What commands print: JSON, a table on a terminal or plain lines in a pipe, and errors.
 
-An error is one line that says what to do, and an exit code with a meaning. Wrong input is a
+An error is one line that says what to do (a table's problems: one each), and an exit code with a
+meaning. Wrong input is a
 `PiluError`, and the system's refusals are an `OSError` or a `MemoryError`. Any other error is a
 bug, and shows its traceback.
 """
@@ -20,7 +21,7 @@ import typer
 
 from pilu._digits import down, up
 from pilu.cli.options import option_names
-from pilu.exceptions import BudgetSpent, DoneWithTrouble, PiluError, WrongArgument
+from pilu.exceptions import BudgetSpent, DoneWithTrouble, PiluError, WrongArgument, WrongTable
 
 if TYPE_CHECKING:
     from pilu.desk.desk import Desk
@@ -159,6 +160,9 @@ def opened(store: Path, *, quiet: bool = False) -> Iterator["Desk"]:
 
 
 def _message(error: Exception, options: dict[str, str]) -> str:
+    if isinstance(error, WrongTable):  # a line for each problem
+        head, *_ = str(error).splitlines()
+        return "\n  ".join([head, *error.problems])
     if isinstance(error, WrongArgument):
         text = error.under(options.get(error.name, error.name))
     elif isinstance(error, OSError) and error.filename is not None:
@@ -181,4 +185,5 @@ def print_warning(text: str) -> None:
 
 
 def _print_error(text: str) -> None:
-    print(f"pilu: {text}", file=sys.stderr)
+    for line in text.splitlines():
+        print(f"pilu: {line}", file=sys.stderr)

@@ -24,13 +24,13 @@ app = typer.Typer(
 
 COMMANDS: dict[Callable[..., None], str] = {
     demo: "pilu demo --out demo-output",
-    fitting.fit: "pilu fit people.parquet --target churned --subject customer --out store",
+    fitting.fit: "pilu fit people.csv --target churned --subject customer --out store",
     changes.unlearn: "pilu unlearn store --subject anna --receipt anna.json",
     changes.request: "pilu request store --subjects names.txt --due 2027-01-31",
     changes.run: "pilu run store --receipt receipts --sign desk.key",
     changes.add: "pilu add store new.parquet",
     changes.correct: "pilu correct store changed.parquet",
-    changes.sync: "pilu sync store people.parquet --yes",
+    changes.sync: "pilu sync store --yes",
     changes.receipts: "pilu receipts store",
     quotes.quote: "pilu quote store --subject anna --subject ben",
     changes.redraw: "pilu redraw store",
@@ -50,7 +50,9 @@ for command, example in COMMANDS.items():
 
 @app.callback()
 def options(
-    debug: Annotated[bool, typer.Option(help="Show the traceback of every error.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", metavar="", help="Show the traceback of every error.")
+    ] = False,
 ) -> None:
     """Options that precede the command."""
     debugging.set(debug)

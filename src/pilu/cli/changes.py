@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +19,8 @@ from pilu.cli.answers import (
 )
 from pilu.cli.files import ReceiptFiles
 from pilu.cli.options import (
+    Delta,
+    Epsilon,
     Json,
     KeepEmptyClasses,
     Receipt,
@@ -25,32 +28,21 @@ from pilu.cli.options import (
     RedrawIfNeeded,
     Returned,
     Sign,
+    Steps,
     Store,
     Subject,
     Subjects,
     TableNow,
     WithoutForgotten,
+    langevin_option,
+    options_of_langevin,
     people,
-    refuse_if,
 )
 from pilu.exceptions import DoneWithTrouble, WrongInput
-from pilu.report.entries import count, describe_entry
+from pilu.report.entries import count, describe_entry, rows_forgotten_in
 
 if TYPE_CHECKING:
     from pilu.desk.desk import Desk, Outcome
-
-_LANGEVIN = "With --method langevin: "
-
-Epsilon = Annotated[
-    float | None, typer.Option(help=_LANGEVIN + "the epsilon to certify. Default: 1.")
-]
-Delta = Annotated[
-    float | None, typer.Option(help=_LANGEVIN + "the delta to certify. Default: 1 / rows.")
-]
-Steps = Annotated[
-    int | None, typer.Option("--steps", help=_LANGEVIN + "unlearning steps, K. Default: 80.")
-]
-_NAMES = {"n_unlearn_steps": "--steps"}
 
 
 def unlearn(
@@ -63,13 +55,15 @@ def unlearn(
     epsilon: Epsilon = None,
     delta: Delta = None,
     n_unlearn_steps: Steps = None,
-    how: Annotated[
+    method: Annotated[
         str | None,
-        typer.Option("--by", help=_LANGEVIN + "langevin or redraw. Default: langevin."),
+        langevin_option(
+            "--by", metavar="NAME", help="langevin, redraw or auto. Default: langevin."
+        ),
     ] = None,
-    redraw_if_needed: RedrawIfNeeded = False,
-    keep_empty_classes: KeepEmptyClasses = False,
-    recollect: Recollect = False,
+    redraw_if_needed: RedrawIfNeeded = None,
+    keep_empty_classes: KeepEmptyClasses = None,
+    recollect: Recollect = None,
     as_json: Json = False,
 ) -> None:
     """Forget all rows of people now, and write a receipt for each of them."""
@@ -78,14 +72,14 @@ def unlearn(
         "epsilon": epsilon,
         "delta": delta,
         "n_unlearn_steps": n_unlearn_steps,
-        "method": how,
-        "redraw_if_needed": redraw_if_needed or None,
-        "keep_empty_classes": keep_empty_classes or None,
-        "recollect": recollect or None,
+        "method": method,
+        "redraw_if_needed": redraw_if_needed,
+        "keep_empty_classes": keep_empty_classes,
+        "recollect": recollect,
     }
     with opened(store) as desk:
         files = ReceiptFiles(receipt, store, n_people=len(named))
-        options = {"table": table, **_own_options(desk, own)}
+        options = {"table": table, **options_of_langevin(desk, own, unlearn)}
         _change(desk, desk.unlearn, files, sign, as_json, subjects=named, **options)
 
 
@@ -94,7 +88,12 @@ def request(
     subject: Subject = None,
     subjects: Subjects = None,
     due: Annotated[
-        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="The last day to forget them.")
+        datetime | None,
+        typer.Option(
+            formats=["%Y-%m-%d"],
+            metavar="YYYY-MM-DD",
+            help="The last day to forget them.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -105,7 +104,8 @@ def request(
         waiting = len(desk.pending())
     print_answer(
         {"pending": waiting},
-        f"Queued {len(named):,}. Pending: {waiting:,}. Next: pilu run {store}",
+        f"Queued {count(len(named), 'person', 'people')}. Pending: {waiting:,}. "
+        f"Next: pilu run {store}",
         as_json,
     )
 
@@ -118,9 +118,9 @@ def run(
     epsilon: Epsilon = None,
     delta: Delta = None,
     n_unlearn_steps: Steps = None,
-    redraw_if_needed: RedrawIfNeeded = False,
-    keep_empty_classes: KeepEmptyClasses = False,
-    recollect: Recollect = False,
+    redraw_if_needed: RedrawIfNeeded = None,
+    keep_empty_classes: KeepEmptyClasses = None,
+    recollect: Recollect = None,
     as_json: Json = False,
 ) -> None:
     """Forget all queued people, as one group, and write a receipt for each of them."""
@@ -128,9 +128,9 @@ def run(
         "epsilon": epsilon,
         "delta": delta,
         "n_unlearn_steps": n_unlearn_steps,
-        "redraw_if_needed": redraw_if_needed or None,
-        "keep_empty_classes": keep_empty_classes or None,
-        "recollect": recollect or None,
+        "redraw_if_needed": redraw_if_needed,
+        "keep_empty_classes": keep_empty_classes,
+        "recollect": recollect,
     }
     with opened(store) as desk:
         waiting = len(desk.pending())
@@ -138,13 +138,13 @@ def run(
             print_answer({"pending": 0}, "No requests are pending.", as_json)
             return
         files = ReceiptFiles(receipt, store, n_people=waiting)
-        options = {"table": table, **_own_options(desk, own)}
+        options = {"table": table, **options_of_langevin(desk, own, run)}
         _change(desk, desk.run, files, sign, as_json, **options)
 
 
 def redraw(
     store: Store,
-    recollect: Recollect = False,
+    recollect: Recollect = None,
     table: TableNow = None,
     receipt: Receipt = None,
     sign: Sign = None,
@@ -154,14 +154,16 @@ def redraw(
     with opened(store) as desk:
         change = _method_of(desk, "redraw", "a refit needs no redraw: it has no budget.")
         files = ReceiptFiles(receipt, store, n_people=1)
-        _change(desk, change, files, sign, as_json, recollect=recollect, table=table)
+        _change(desk, change, files, sign, as_json, recollect=bool(recollect), table=table)
 
 
 def add(
     store: Store,
-    table: Annotated[str, typer.Argument(help="A table of new rows, with the same columns.")],
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="A table of new rows, with the same columns.")
+    ],
     returned: Returned = None,
-    without_forgotten: WithoutForgotten = False,
+    without_forgotten: WithoutForgotten = None,
     receipt: Receipt = None,
     sign: Sign = None,
     as_json: Json = False,
@@ -170,13 +172,15 @@ def add(
     with opened(store) as desk:
         change = _method_of(desk, "add", _ONLY_REFIT)
         files = ReceiptFiles(receipt, store, n_people=1)
-        options = {"returned": returned or (), "without_forgotten": without_forgotten}
+        options: Any = {"returned": returned or (), "without_forgotten": bool(without_forgotten)}
         _change(desk, change, files, sign, as_json, table=table, **options)
 
 
 def correct(
     store: Store,
-    table: Annotated[str, typer.Argument(help="A table of corrected rows, with their ids.")],
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="A table of corrected rows, with their ids.")
+    ],
     receipt: Receipt = None,
     sign: Sign = None,
     as_json: Json = False,
@@ -191,19 +195,23 @@ def correct(
 def sync(
     store: Store,
     table: Annotated[
-        str | None, typer.Argument(help="The table to follow. Default: those of the store.")
+        str | None,
+        typer.Argument(
+            metavar="TABLE", help="The table that has all rows now. Default: those of the store."
+        ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Apply what is shown.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", metavar="", help="Apply what is shown.")] = False,
     forget_missing: Annotated[
         bool,
         typer.Option(
             "--forget-missing",
+            metavar="",
             help="Forget people who disappeared as if they had asked: with receipts, and they are "
             "refused if they turn up again.",
         ),
     ] = False,
     returned: Returned = None,
-    without_forgotten: WithoutForgotten = False,
+    without_forgotten: WithoutForgotten = None,
     receipt: Receipt = None,
     sign: Sign = None,
     as_json: Json = False,
@@ -212,6 +220,7 @@ def sync(
     with opened(store) as desk:
         change = _method_of(desk, "sync", _ONLY_REFIT)
         difference = desk.compare(table)  # type: ignore[attr-defined]
+        nothing_to_do = difference.is_empty and not returned
         shown = {
             "new": difference.n_new,
             "changed": difference.n_changed,
@@ -220,15 +229,19 @@ def sync(
             "new_people": len(difference.new_people),
             "missing_people": len(difference.missing_rows),
             "forgotten_people": list(difference.forgotten_people),
+            "applied": yes and not nothing_to_do,
         }
-        if not yes or difference.is_empty:
-            apply = "" if difference.is_empty else "\nNothing was changed. Apply it with --yes."
-            print_answer(
-                {**shown, "applied": False}, _describe_difference(difference) + apply, as_json
+        text = _describe_difference(difference)
+        if not shown["applied"]:
+            text += (
+                "\nThe model follows the table already."
+                if nothing_to_do
+                else "\nNothing was changed. Apply it with --yes."
             )
+            print_answer(shown, text, as_json)
             return
         if not as_json:
-            typer.echo(_describe_difference(difference))
+            typer.echo(text)
         n_people = len(difference.missing_rows) if forget_missing else 1
         files = ReceiptFiles(receipt, store, n_people=n_people)
         _change(
@@ -237,10 +250,11 @@ def sync(
             files,
             sign,
             as_json,
+            shown,
             table=table,
             forget_missing=forget_missing,
             returned=returned or (),
-            without_forgotten=without_forgotten,
+            without_forgotten=bool(without_forgotten),
         )
 
 
@@ -272,27 +286,13 @@ def _method_of(desk: "Desk", name: str, reason: str) -> Callable[..., "Outcome"]
     return method
 
 
-def _own_options(desk: "Desk", own: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of the Langevin desk; refused for another."""
-    given = {name: value for name, value in own.items() if value is not None}
-    if desk.method == "langevin":
-        return given
-    refuse_if(
-        {
-            f"{_NAMES.get(name, '--by' if name == 'method' else '--' + name.replace('_', '-'))} "
-            f"must be left out: {desk.folder} forgets by {desk.method}.": True
-            for name in given
-        }
-    )
-    return {}
-
-
 def _change(
     desk: "Desk",
     change: Callable[..., "Outcome | None"],
     files: ReceiptFiles,
     sign: Path | None,
     as_json: bool,
+    more: Mapping[str, Any] = MappingProxyType({}),
     **options: Any,
 ) -> None:
     """Change a store, write receipts, and print what was done."""
@@ -317,8 +317,10 @@ def _change(
     ]
     answer = {
         **record,
+        **more,
         "kind": entry["kind"],
         "n_people": len(exposures),
+        "n_rows_forgotten": rows_forgotten_in(entry),
         "n_rows_left": entry["n_rows"] if desk.method == "refit" else None,
         "score": entry.get("score"),
         "notes": list(outcome.notes),
@@ -345,6 +347,10 @@ def _describe_difference(difference: Any) -> str:
         f"as before:   {count(difference.n_same, 'row')}",
     ]
     if difference.forgotten_people:
-        shown = ", ".join(difference.forgotten_people[:10])
-        lines.append(f"forgotten:   {shown} turn up again, and are not learned")
+        n, shown = len(difference.forgotten_people), ", ".join(difference.forgotten_people[:10])
+        lines.append(
+            f"forgotten:   {shown}{', ...' * (n > 10)} {'is' if n == 1 else 'are'} in the table "
+            "again. Leave them out by --without-forgotten, or name those who came back by "
+            "--returned."
+        )
     return "\n".join(lines)

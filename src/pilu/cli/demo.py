@@ -40,7 +40,9 @@ _STEPS = (
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder for all results.")] = Path("demo-output"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The folder for all results.")] = Path(
+        "demo-output"
+    ),
 ) -> None:
     """Run every command on made-up customers: fit, forget, add, verify, report."""
     from pilu.cli.app import app

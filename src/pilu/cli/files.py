@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pilu._progress import progress_bar
 from pilu.exceptions import WrongArgument, WrongInput
 from pilu.store.disk import replaced_by, sync_folder, write_new
 
@@ -73,6 +72,8 @@ def _write_archive(path: Path, receipts: Sequence["Receipt"]) -> None:
 
 def _named(receipts: Sequence["Receipt"]) -> Iterator[tuple[str, bytes]]:
     """The files of receipts, each with its name."""
+    from pilu._progress import progress_bar
+
     with progress_bar(len(receipts), what="writing receipts", unit="person") as bar:
         for receipt in receipts:
             name = "receipt" if receipt.person is None else receipt.person.name

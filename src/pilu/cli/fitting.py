@@ -1,169 +1,190 @@
 """The command `fit`."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pilu.cli.answers import print_answer, print_warning
-from pilu.cli.options import Json, Returned, WithoutForgotten, bytes_of, number_or_auto, refuse_if
-
-_REFIT = "With --method refit: "
-_LANGEVIN = "With --method langevin: "
+from pilu.cli.options import (
+    Json,
+    Returned,
+    WithoutForgotten,
+    bytes_of,
+    langevin_option,
+    number_or_auto,
+    option_names,
+    refit_option,
+    refuse_if,
+    refuse_options,
+)
+from pilu.exceptions import WrongArgument
+from pilu.report.entries import count
 
 
 def fit(
     table: Annotated[
         str,
         typer.Argument(
+            metavar="TABLE",
             help="A file, a folder, a pattern such as 'data/*.parquet', or a database "
-            "(duckdb:///..., postgresql://...)."
+            "(duckdb:///..., postgresql://...).",
         ),
     ],
-    target: Annotated[list[str], typer.Option(help="The column to predict.")],
-    out: Annotated[Path, typer.Option(help="The store to make: a new folder.")],
+    target: Annotated[list[str], typer.Option(metavar="COLUMN", help="The column to predict.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The store to make: a new folder.")],
     subject: Annotated[
-        str | None, typer.Option(help="Column that names the person a row belongs to.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Column that names the person a row belongs to."),
     ] = None,
-    id: Annotated[str | None, typer.Option(help="Column with a unique name for each row.")] = None,
+    id: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Column with a unique name for each row.")
+    ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="Column to leave out; repeat it for several.")
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column to leave out; repeat it for several."),
     ] = None,
     method: Annotated[
-        str, typer.Option(help="How the store forgets: refit, or langevin (the paper's way).")
+        str,
+        typer.Option(
+            metavar="NAME", help="How the store forgets: refit, or langevin (the paper's way)."
+        ),
     ] = "refit",
-    model: Annotated[
-        str | None,
-        typer.Option(help=_REFIT + "auto, ridge, logistic, poisson, ... Default: auto."),
-    ] = None,
     alpha: Annotated[
         str | None,
         typer.Option(
-            help="The penalty, a number. With --method refit also auto: chosen by "
-            "cross-validation, split by person."
+            metavar="NUMBER",
+            help="The penalty. With --method refit also auto: chosen by cross-validation, split "
+            "by person.",
         ),
     ] = None,
+    model: Annotated[
+        str | None,
+        refit_option(metavar="NAME", help="auto, ridge, logistic, poisson, ... Default: auto."),
+    ] = None,
     weight: Annotated[
-        str | None, typer.Option(help=_REFIT + "column with the weight of each row.")
+        str | None, refit_option(metavar="COLUMN", help="Column with the weight of each row.")
     ] = None,
     words: Annotated[
         list[str] | None,
-        typer.Option(help=_REFIT + "column of free text, used by its words; repeat it."),
+        refit_option(
+            metavar="COLUMN", help="Column of free text, used by its words; repeat it for several."
+        ),
     ] = None,
     categories: Annotated[
         list[str] | None,
-        typer.Option(help=_REFIT + "column used by its levels, even if it is a number; repeat it."),
+        refit_option(
+            metavar="COLUMN",
+            help="Column used by its levels, even if it is a number; repeat it for several.",
+        ),
     ] = None,
     pipeline: Annotated[
         str | None,
-        typer.Option(
-            help=_REFIT + "your own, as mine.py:make, a function that returns an unfitted "
-            "scikit-learn estimator."
+        refit_option(
+            metavar="FILE:NAME",
+            help="Your own model, as mine.py:make: a function that returns an unfitted "
+            "scikit-learn estimator.",
         ),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help=_REFIT + "epsilon of every certificate. Default: 0.1.")
+        float | None,
+        refit_option(metavar="NUMBER", help="epsilon of every certificate. Default: 0.1."),
     ] = None,
     delta: Annotated[
-        float | None, typer.Option(help=_REFIT + "delta of every certificate. Default: 1e-9.")
+        float | None,
+        refit_option(metavar="NUMBER", help="delta of every certificate. Default: 1e-9."),
     ] = None,
     successor_of: Annotated[
         Path | None,
-        typer.Option(help=_REFIT + "a store whose forgotten people are not learned again."),
+        refit_option(metavar="STORE", help="A store whose forgotten people are not learned again."),
     ] = None,
     returned: Returned = None,
-    without_forgotten: WithoutForgotten = False,
+    without_forgotten: WithoutForgotten = None,
     classify: Annotated[
-        bool, typer.Option("--classify", help=_LANGEVIN + "the target is a class.")
-    ] = False,
+        bool | None, langevin_option("--classify", metavar="", help="The target is a class.")
+    ] = None,
     loss: Annotated[
-        str | None, typer.Option(help=_LANGEVIN + "squared (ridge), logistic or huber.")
+        str | None, langevin_option(metavar="NAME", help="squared (ridge), logistic or huber.")
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(help=_LANGEVIN + "where the huber loss becomes linear.")
+        float | None, langevin_option(metavar="NUMBER", help="Where the huber loss becomes linear.")
     ] = None,
     n_auxiliary_runs: Annotated[
         int | None,
-        typer.Option(
+        langevin_option(
             "--auxiliary-runs",
-            help=_LANGEVIN + "runs that bound the sensitivities of a logistic or huber loss.",
+            metavar="NUMBER",
+            help="Runs that bound the sensitivities of a logistic or huber loss.",
         ),
     ] = None,
     n_steps: Annotated[
-        int | None, typer.Option("--learning-steps", help=_LANGEVIN + "learning steps, T.")
+        int | None, langevin_option("--learning-steps", metavar="NUMBER", help="Learning steps, T.")
     ] = None,
     noise: Annotated[
-        float | None, typer.Option(help=_LANGEVIN + "noise of each learning step. Default: 0.01.")
+        float | None,
+        langevin_option(metavar="NUMBER", help="Noise of each learning step. Default: 0.01."),
     ] = None,
     budget_epsilon: Annotated[
         float | None,
-        typer.Option(help=_LANGEVIN + "the most epsilon that requests may add up to. Default: 10."),
+        langevin_option(
+            metavar="NUMBER", help="The most epsilon that requests may add up to. Default: 10."
+        ),
     ] = None,
     budget_delta: Annotated[
         float | None,
-        typer.Option(
-            help=_LANGEVIN + "the most delta that requests may add up to. Default: 20 / rows."
+        langevin_option(
+            metavar="NUMBER",
+            help="The most delta that requests may add up to. Default: 20 / rows.",
         ),
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(help=_LANGEVIN + "the most memory to use, such as 2GB.")
+        str | None, langevin_option(metavar="SIZE", help="The most memory to use, such as 2GB.")
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(help=_LANGEVIN + "learn on a dask cluster: its scheduler's address, or local"),
+        langevin_option(
+            metavar="ADDRESS",
+            help="Learn on a dask cluster: the address of its scheduler, or local.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Learn from a table as it is, into a new store."""
-    refits: dict[str, Any] = {
-        "model": model,
-        "weight": weight,
-        "words": words,
-        "categories": categories,
-        "pipeline": pipeline,
-        "epsilon": epsilon,
-        "delta": delta,
-        "successor_of": successor_of,
-        "returned": returned,
-        "without_forgotten": without_forgotten or None,
+    own: dict[str, dict[str, Any]] = {
+        "refit": {
+            "model": model,
+            "weight": weight,
+            "words": words,
+            "categories": categories,
+            "pipeline": pipeline,
+            "epsilon": epsilon,
+            "delta": delta,
+            "successor_of": successor_of,
+            "returned": returned,
+            "without_forgotten": without_forgotten,
+        },
+        "langevin": {
+            "classify": classify,
+            "loss": loss,
+            "threshold": threshold,
+            "n_auxiliary_runs": n_auxiliary_runs,
+            "n_steps": n_steps,
+            "noise": noise,
+            "budget_epsilon": budget_epsilon,
+            "budget_delta": budget_delta,
+            "memory": memory,
+            "scheduler": scheduler,
+        },
     }
-    chains: dict[str, Any] = {
-        "classify": classify or None,
-        "loss": loss,
-        "threshold": threshold,
-        "n_auxiliary_runs": n_auxiliary_runs,
-        "n_steps": n_steps,
-        "noise": noise,
-        "budget_epsilon": budget_epsilon,
-        "budget_delta": budget_delta,
-        "memory": memory,
-        "scheduler": scheduler,
-    }
-    options = {"n_auxiliary_runs": "--auxiliary-runs", "n_steps": "--learning-steps"}
-    _refuse_strange(method, chains if method == "refit" else refits, options)
-    own = {
-        name: value
-        for name, value in (refits if method == "refit" else chains).items()
-        if value is not None
-    }
+    if method not in own:
+        raise WrongArgument("method", "refit or langevin", method)
+    (other,) = own.keys() - {method}
+    reason = f"must come with --method {other}, got --method {method}."
+    refuse_options(own[other], option_names(fit), reason)
+    given = {name: value for name, value in own[method].items() if value is not None}
     columns: dict[str, Any] = {"id": id, "subject": subject, "ignore": tuple(ignore or ())}
-    if method == "langevin":
-        _fit_chain(out, table, target, columns, alpha, own, as_json)
-    else:
-        _fit_refit(out, table, target, columns, alpha, own, method, as_json)
-
-
-def _refuse_strange(method: str, strange: Mapping[str, Any], names: Mapping[str, str]) -> None:
-    """Refuse options of the other method, all of them at once."""
-    other = "langevin" if method == "refit" else "refit"
-    refuse_if(
-        {
-            f"{names.get(name, '--' + name.replace('_', '-'))} must come with --method {other}, "
-            f"got --method {method}.": value is not None
-            for name, value in strange.items()
-        }
-    )
+    fit_into = _fit_chain if method == "langevin" else _fit_refit
+    fit_into(out, table, target, columns, alpha, given, as_json)
 
 
 def _fit_refit(
@@ -173,7 +194,6 @@ def _fit_refit(
     columns: dict[str, Any],
     alpha: str | None,
     own: dict[str, Any],
-    method: str,
     as_json: bool,
 ) -> None:
     from pilu.desk.desk import Desk
@@ -188,7 +208,7 @@ def _fit_refit(
     )
     if alpha is not None:
         own["alpha"] = number_or_auto("alpha", alpha)
-    with Desk.fit(out, table, method=method, target=target[0], **columns, **own) as desk:
+    with Desk.fit(out, table, target=target[0], **columns, **own) as desk:
         log, learned = desk.log(), desk.learned  # type: ignore[attr-defined]
     record = log.entries[0].record
     for warning in learned.warnings:
@@ -202,7 +222,8 @@ def _fit_refit(
             "steps": list(learned.steps),
             "warnings": list(learned.warnings),
         },
-        f"{out}: learned from {learned.n_rows:,} rows of {learned.n_people:,} people.\n{steps}\n"
+        f"{out}: learned from {count(learned.n_rows, 'row')} of "
+        f"{count(learned.n_people, 'person', 'people')}.\n{steps}\n"
         f"Score: {learned.score.words}\nNote the head of the log: {log.head}",
         as_json,
     )
@@ -250,7 +271,8 @@ def _fit_chain(
     record = log.entries[0].record
     print_answer(
         {**record, "folder": str(out), "head": str(log.head)},
-        f"{out}: learned from {record['n_rows']:,} rows of {record['n_features']:,} features.\n"
+        f"{out}: learned from {count(record['n_rows'], 'row')} with "
+        f"{count(record['n_features'], 'feature')}.\n"
         f"Note the head of the log: {log.head}",
         as_json,
     )

@@ -5,9 +5,10 @@ that users type. An error about the argument can thus name the option (`option_n
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.models import OptionInfo
@@ -15,49 +16,90 @@ from typer.utils import get_params_from_function
 
 from pilu.exceptions import WrongArgument, WrongInput
 
-Store = Annotated[Path, typer.Argument(help="The store: a folder made by `pilu fit`.")]
+if TYPE_CHECKING:
+    from pilu.desk.desk import Desk
+
+# Panels of `--help`, which say with which method an option may be given.
+REFIT, LANGEVIN = "With --method refit", "With --method langevin"
+
+refit_option = partial(typer.Option, rich_help_panel=REFIT)
+langevin_option = partial(typer.Option, rich_help_panel=LANGEVIN)
+
+Store = Annotated[
+    Path, typer.Argument(metavar="STORE", help="The store: a folder made by `pilu fit`.")
+]
 Subject = Annotated[
     list[str] | None,
     typer.Option(
+        metavar="NAME",
         help="A person: a value of the subject column, or of the id column if there is no subject "
-        "column. Repeat it for several."
+        "column. Repeat it for several.",
     ),
 ]
 Subjects = Annotated[
-    Path | None, typer.Option("--subjects", help="A file of people, one name on each line.")
+    Path | None, typer.Option(metavar="FILE", help="A file of people, one name on each line.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-TableNow = Annotated[str | None, typer.Option("--table", help="The table, if it was moved.")]
-Epsilon = Annotated[float, typer.Option(help="The epsilon to certify.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print the answer as JSON.")]
+TableNow = Annotated[
+    str | None, typer.Option("--table", metavar="TABLE", help="The table, if it was moved.")
+]
+Epsilon = Annotated[
+    float | None, langevin_option(metavar="NUMBER", help="The epsilon to certify. Default: 1.")
+]
 Delta = Annotated[
-    float | None, typer.Option(help="The delta to certify. Default: 1 / (number of rows).")
+    float | None,
+    langevin_option(metavar="NUMBER", help="The delta to certify. Default: 1 / rows."),
 ]
-Steps = Annotated[int, typer.Option("--steps", help="Unlearning steps, K.")]
+Steps = Annotated[
+    int | None,
+    langevin_option("--steps", metavar="NUMBER", help="Unlearning steps, K. Default: 80."),
+]
 RedrawIfNeeded = Annotated[
-    bool, typer.Option(help="Redraw if the request would exceed the budget.")
+    bool | None,
+    langevin_option(
+        "--redraw-if-needed", metavar="", help="Redraw if the request would exceed the budget."
+    ),
 ]
 KeepEmptyClasses = Annotated[
-    bool, typer.Option(help="Keep the name of a class that loses its last row.")
+    bool | None,
+    langevin_option(
+        "--keep-empty-classes",
+        metavar="",
+        help="Keep the name of a class that loses its last row.",
+    ),
 ]
 Recollect = Annotated[
-    bool,
-    typer.Option(help="Sum the statistics again from the table, so that no rounding error stays."),
+    bool | None,
+    langevin_option(
+        "--recollect",
+        metavar="",
+        help="Sum the statistics again from the table, so that no rounding error stays.",
+    ),
 ]
 Receipt = Annotated[
     Path | None,
-    typer.Option(help="The file for a receipt; for those of several people, a new folder."),
+    typer.Option(
+        metavar="FILE", help="The file for a receipt; for those of several people, a new folder."
+    ),
 ]
-Sign = Annotated[Path | None, typer.Option(help="The private key that signs receipts.")]
+Sign = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The private key that signs receipts.")
+]
 Returned = Annotated[
     list[str] | None,
-    typer.Option(help="A forgotten person who came back and may be learned again; repeat it."),
+    refit_option(
+        metavar="NAME",
+        help="A forgotten person who came back and may be learned again; repeat it for several.",
+    ),
 ]
 WithoutForgotten = Annotated[
-    bool,
-    typer.Option("--without-forgotten", help="Leave out rows of forgotten people."),
+    bool | None,
+    refit_option("--without-forgotten", metavar="", help="Leave out rows of forgotten people."),
 ]
-Since = Annotated[str | None, typer.Option(help="A head of the log that you noted earlier.")]
-Out = Annotated[Path, typer.Option(help="The file to write, outside of the store.")]
+Since = Annotated[
+    str | None, typer.Option(metavar="HEAD", help="A head of the log that you noted earlier.")
+]
+Out = Annotated[Path, typer.Option(metavar="FILE", help="The file to write, outside of the store.")]
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
@@ -75,6 +117,21 @@ def refuse_if(problems: dict[str, bool]) -> None:
     """Raise one error that lists all problems that are present."""
     if present := [text for text, is_present in problems.items() if is_present]:
         raise WrongInput(" ".join(present))
+
+
+def refuse_options(given: Mapping[str, Any], names: Mapping[str, str], reason: str) -> None:
+    """Refuse options that only another method has, all of them at once."""
+    refuse_if({f"{names[name]} {reason}": value is not None for name, value in given.items()})
+
+
+def options_of_langevin(
+    desk: "Desk", own: Mapping[str, Any], command: Callable[..., Any]
+) -> dict[str, Any]:
+    """Options that were given and only the Langevin desk has; refused for another."""
+    if desk.method != "langevin":
+        reason = f"must be left out: {desk.folder} forgets by {desk.method}."
+        refuse_options(own, option_names(command), reason)
+    return {name: value for name, value in own.items() if value is not None}
 
 
 def bytes_of(text: str) -> int:

@@ -1,17 +1,25 @@
-"""The command `quote`: what it would cost to forget people by Langevin steps."""
+"""The command `quote`: what it would cost to forget people."""
 
 import csv
 import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pilu._digits import near, up
 from pilu.cli.answers import describe_left, format_table, opened, print_answer
 from pilu.cli.files import check_output, write_whole
-from pilu.cli.options import Json, Store, TableNow, refuse_if
-from pilu.exceptions import WrongInput
+from pilu.cli.options import (
+    Delta,
+    Epsilon,
+    Json,
+    Steps,
+    Store,
+    Subject,
+    TableNow,
+    langevin_option,
+    options_of_langevin,
+    refuse_if,
+)
 from pilu.report.entries import count
 
 if TYPE_CHECKING:
@@ -19,43 +27,41 @@ if TYPE_CHECKING:
 
 _MOST_EXPENSIVE = 10  # people that `quote --all` prints
 
-Epsilon = Annotated[float, typer.Option(help="The epsilon to certify.")]
-Delta = Annotated[
-    float | None, typer.Option(help="The delta to certify. Default: 1 / (number of rows).")
-]
-Steps = Annotated[int, typer.Option("--steps", help="Unlearning steps, K.")]
-
 
 def quote(
     store: Store,
-    subject: Annotated[
-        list[str] | None, typer.Option(help="A person to quote; repeat it for several.")
-    ] = None,
-    everyone: Annotated[
-        bool, typer.Option("--all", help="Quote everyone who is still in the model.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(help="With --all: a CSV file of all quotes.")] = None,
-    epsilon: Epsilon = 1.0,
-    delta: Delta = None,
-    n_unlearn_steps: Steps = 80,
+    subject: Subject = None,
     table: TableNow = None,
+    everyone: Annotated[
+        bool | None,
+        langevin_option("--all", metavar="", help="Quote everyone who is still in the model."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        langevin_option(metavar="FILE", help="With --all: a CSV file of all quotes."),
+    ] = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    n_unlearn_steps: Steps = None,
     as_json: Json = False,
 ) -> None:
     """Show what forgetting people would cost, without forgetting them."""
-    from pilu.desk.costs import quote_everyone
-
     refuse_if(
         {
-            "exactly one of --subject and --all must be given.": bool(subject) == everyone,
+            "exactly one of --subject and --all must be given.": bool(subject) == bool(everyone),
             "--out must come with --all.": out is not None and not everyone,
         }
     )
+    own = {"epsilon": epsilon, "delta": delta, "n_unlearn_steps": n_unlearn_steps}
     with opened(store) as desk:
+        options = options_of_langevin(desk, {"everyone": everyone, **own}, quote)
         if desk.method == "refit":
             _print_dry_run(desk, subject, table, as_json)
             return
-        options: Any = {"epsilon": epsilon, "delta": delta, "n_unlearn_steps": n_unlearn_steps}
+        options.pop("everyone", None)
         if everyone:
+            from pilu.desk.costs import quote_everyone
+
             if out is not None:
                 check_output("out", out, store, inputs=desk.tables())
             costs = quote_everyone(desk.read(), table, **options)  # type: ignore[attr-defined]
@@ -93,16 +99,9 @@ def quote(
 
 def _print_dry_run(desk: Any, subject: list[str] | None, table: str | None, as_json: bool) -> None:
     """A refit costs no noise and no budget: show what it would change."""
-    if not subject:
-        raise WrongInput(
-            "--all must be left out for a store of --method refit: forgetting anybody costs a "
-            "refit and nothing else. Name people by --subject."
-        )
-    found = desk.dry_run(subject, table)
-    score, text = (
-        found.score,
-        f"{count(found.n_people, 'person', 'people')} with {count(found.n_rows, 'row')}.",
-    )
+    found = desk.dry_run(list(dict.fromkeys(subject or ())), table)
+    score = found.score
+    text = f"{count(found.n_people, 'person', 'people')} with {count(found.n_rows, 'row')}."
     if score is not None:
         text += (
             f" {score['metric']} {score['how']}: {score['value']} after forgetting them, "

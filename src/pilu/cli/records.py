@@ -1,7 +1,7 @@
 """Commands that check records and write files for others."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,9 +10,9 @@ import typer
 
 from pilu.cli.answers import format_table, opened, print_answer, print_checks
 from pilu.cli.files import check_output, read_text, write_whole
-from pilu.cli.options import Json, Out, Since, Store, TableNow, refuse_if
+from pilu.cli.options import Json, Out, Since, Store, TableNow, langevin_option, refuse_if
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, WrongArgument, WrongInput
-from pilu.report.entries import describe_entry
+from pilu.report.entries import count, describe_entry
 from pilu.store.ledger import Ledger, check_is_store
 from pilu.store.log import check_proof, proof_of_growth, proof_of_place
 from pilu.store.merkle import Head
@@ -24,11 +24,15 @@ def ledger(
     store: Store,
     since: Since = None,
     place: Annotated[
-        int | None, typer.Option("--entry", help="The number of an entry, for --proof.")
+        int | None,
+        typer.Option("--entry", metavar="NUMBER", help="The number of an entry, for --proof."),
     ] = None,
     proof: Annotated[
         Path | None,
-        typer.Option(help="The file for a proof of --since or --entry; `pilu verify` checks it."),
+        typer.Option(
+            metavar="FILE",
+            help="The file for a proof of --since or --entry; `pilu verify` checks it.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -73,18 +77,23 @@ def _hash_of(entry: Mapping[str, Any]) -> str:
 
 
 def verify(
-    what: Annotated[Path, typer.Argument(help=f"A store, {_FILES}.")],
+    what: Annotated[Path, typer.Argument(metavar="WHAT", help=f"A store, {_FILES}.")],
     store: Annotated[
-        Path | None, typer.Option(help="The store of the receipt or the release.")
+        Path | None, typer.Option(metavar="STORE", help="The store of the receipt or the release.")
     ] = None,
-    table: TableNow = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="TABLE", help="A table with the rows, to check them, too.")
+    ] = None,
     since: Since = None,
     public_key: Annotated[
-        Path | None, typer.Option(help="The public key (PEM) that must have signed the receipt.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The public key (PEM) that must have signed the receipt."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Check a store, or a file that was written for others. With the table, check the data, too."""
+    """Check a store, or a file that was written for others; with the table, also the data."""
     if what.is_dir():
         from pilu.desk.checking import check_store
 
@@ -190,9 +199,14 @@ def _verified_certificate(path: Path, text: str) -> dict[str, bool]:
 
 
 def keygen(
-    private: Annotated[Path, typer.Option(help="The private key to write; keep it secret.")],
+    private: Annotated[
+        Path, typer.Option(metavar="FILE", help="The private key to write; keep it secret.")
+    ],
     public: Annotated[
-        Path, typer.Option(help="The public key to write; give it to everyone who checks receipts.")
+        Path,
+        typer.Option(
+            metavar="FILE", help="The public key to write; give it to everyone who checks receipts."
+        ),
     ],
     as_json: Json = False,
 ) -> None:
@@ -224,11 +238,13 @@ def release(store: Store, out: Out, as_json: Json = False) -> None:
 
 def predict(
     store: Store,
-    rows: Annotated[str, typer.Option(help="A table with the same features as the fitted one.")],
+    rows: Annotated[
+        str, typer.Option(metavar="TABLE", help="A table with the same features as the fitted one.")
+    ],
     out: Out,
     probabilities: Annotated[
         bool,
-        typer.Option("--probabilities", help="Add the probability of each class."),
+        typer.Option("--probabilities", metavar="", help="Add the probability of each class."),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -244,26 +260,48 @@ def table(
     table: TableNow = None,
     rewrite: Annotated[
         Path | None,
-        typer.Option(help="Write a table without those rows; it may replace the old one."),
+        typer.Option(
+            metavar="FILE", help="Write a table without those rows; it may replace the old one."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Find rows of forgotten people that are still in your table, and remove them."""
+    """Find rows of forgotten people that are still in your tables, and remove them."""
     from pilu.data.tables import is_pattern
     from pilu.desk.rewriting import rewrite_without
 
     with opened(store) as desk:
-        forgotten, path = desk.forgotten(), Path(table or desk.tables()[0])
-    rows = forgotten.still_in(path).tolist()
-    text = f"{path}: {len(rows):,} row(s) of forgotten people"
-    if rows:
-        text += f": {', '.join(map(str, rows[:12]))}" + (", ..." if len(rows) > 12 else "")
+        forgotten, paths = desk.forgotten(), [table] if table else desk.tables()
+    refuse_if(
+        {
+            f"--rewrite must come with --table: the store has {len(paths)} tables.": (
+                rewrite is not None and len(paths) > 1
+            )
+        }
+    )
+    found = {path: forgotten.still_in(path).tolist() for path in paths}
+    lines = [_describe_still_in(path, rows) for path, rows in found.items()]
     if rewrite is not None:
+        path = Path(paths[0])
         check_output("rewrite", rewrite, store, is_folder=is_pattern(path))
         n_left = rewrite_without(forgotten, path, rewrite)
-        text += f"\n{rewrite}: {n_left:,} rows without them"
-    rewritten = None if rewrite is None else str(rewrite)
-    print_answer({"table": str(path), "rows": rows, "rewritten": rewritten}, text, as_json)
+        lines.append(f"{rewrite}: {count(n_left, 'row')} without them")
+    print_answer(
+        {
+            "tables": [{"table": path, "rows": rows} for path, rows in found.items()],
+            "rewritten": None if rewrite is None else str(rewrite),
+        },
+        "\n".join(lines),
+        as_json,
+    )
+
+
+def _describe_still_in(path: str, rows: Sequence[int]) -> str:
+    text = f"{path}: {count(len(rows), 'row')} of forgotten people"
+    if not rows:
+        return text
+    shown = ", ".join(str(row + 1) for row in rows[:12]) + ", ..." * (len(rows) > 12)
+    return f"{text} (counted from 1, without the header): {shown}"
 
 
 def report(
@@ -271,7 +309,7 @@ def report(
     out: Out,
     table: TableNow = None,
     people: Annotated[
-        int, typer.Option(help="With --method langevin: the most people to quote.")
+        int, langevin_option(metavar="NUMBER", help="The most people to quote.")
     ] = 500,
     as_json: Json = False,
 ) -> None:
@@ -287,14 +325,21 @@ def report(
 
 
 def letter(
-    receipt: Annotated[Path, typer.Argument(help="The receipt of one person.")],
-    out: Annotated[Path, typer.Option(help="The letter to write: .html or .txt.")],
+    receipt: Annotated[Path, typer.Argument(metavar="RECEIPT", help="The receipt of one person.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The letter to write: .html or .txt.")],
     template: Annotated[
-        Path | None, typer.Option(help="Your own Jinja2 template (docs/letters.md).")
+        Path | None,
+        typer.Option(metavar="FILE", help="Your own Jinja2 template (docs/letters.md)."),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="The person's name, to be printed.")] = None,
-    company: Annotated[str | None, typer.Option(help="Your name, to be printed.")] = None,
-    contact: Annotated[str | None, typer.Option(help="Whom to ask, to be printed.")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The person's name, to be printed.")
+    ] = None,
+    company: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Your name, to be printed.")
+    ] = None,
+    contact: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Whom to ask, to be printed.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a letter in plain words about a receipt."""

@@ -56,6 +56,11 @@ def feature_batches(path: str | Path, features: Sequence[str]) -> Iterator[Array
 
 def write_without(path: Path, drop: Positions, out: Path) -> None:
     """Copy a table's file, in its format, without the rows at the places to drop."""
+    if path.suffix.lower() not in _FORMATS:
+        raise WrongInput(
+            f"{path} must end in {', '.join(_FORMATS)} to be written again. Remove the rows where "
+            "the table is made."
+        )
     _FORMATS[path.suffix.lower()].write_without(path, drop, out)
 
 

@@ -271,8 +271,8 @@ class Desk:
                 ledger.delivered(place)
         except BaseException as error:  # the change is done: an interrupt must not hide that
             raise DoneWithTrouble(
-                "the change is done, but its receipts could not be handed over: "
-                f"{type(error).__name__}: {error} `pilu receipts {self.folder}` writes them."
+                "the change is done, but its receipts could not be handed over "
+                f"({_reason(error)}). `pilu receipts {self.folder}` writes them."
             ) from error
         return Outcome(receipts[0].certificate, receipts, place, log.head, tuple(notes))
 
@@ -313,6 +313,12 @@ def one_or_many(subjects: Any) -> list[Any]:
         twice = next(name for name in people if [str(p) for p in people].count(str(name)) > 1)
         raise WrongInput(f"subjects must be distinct, got {twice!r} twice. Remove the duplicates.")
     return people
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _desk_of(method: str) -> Any:

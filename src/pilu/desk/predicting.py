@@ -3,18 +3,20 @@
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pilu._progress import progress_bar
 from pilu.data.sources import open_source
 from pilu.data.tables import feature_batches
-from pilu.desk.langevin_snapshot import LangevinSnapshot
-from pilu.desk.refit_snapshot import RefitSnapshot
 from pilu.exceptions import WrongInput
 from pilu.store.disk import replaced_by
 from pilu.tabular.frames import frame_of
+
+if TYPE_CHECKING:  # the desk of one method does not import the other's
+    from pilu.desk.langevin_snapshot import LangevinSnapshot
+    from pilu.desk.refit_snapshot import RefitSnapshot
 
 Lines = Iterator[list[list[Any]]]  # batches of lines
 
@@ -40,7 +42,7 @@ def write_predictions(names: Sequence[str], lines: Lines, out: Path) -> int:
 
 
 def by_refit(
-    held: RefitSnapshot, rows: str | Path, *, probabilities: bool
+    held: "RefitSnapshot", rows: str | Path, *, probabilities: bool
 ) -> tuple[list[str], Lines]:
     """Names of columns, and lines with the id and the subject of a row where the table has them."""
     layout, model, source = held.layout, held.released, open_source(rows)
@@ -63,7 +65,7 @@ def by_refit(
 
 
 def by_chain(
-    held: LangevinSnapshot, rows: str | Path, *, probabilities: bool
+    held: "LangevinSnapshot", rows: str | Path, *, probabilities: bool
 ) -> tuple[list[str], Lines]:
     """Names of columns, and lines in batches."""
     model, names = held.model, list(held.columns.target)

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu.data.names import hash_of
+from pilu.data.sources import open_source
 from pilu.data.table import Columns
-from pilu.data.tables import files_of, is_pattern, open_table, root_of, write_without
+from pilu.data.tables import files_of, is_pattern, root_of, write_without
 from pilu.exceptions import WrongInput
 from pilu.store.disk import replaced_by, sync_folder
+from pilu.tabular.cells import texts_of
 
 Places = NDArray[np.intp]
 
@@ -28,11 +30,14 @@ class Forgotten:
 
     def still_in(self, table: str | Path) -> Places:
         """Places of the rows in the table whose subject was forgotten."""
-        still: list[int] = []
-        for places, ids, subjects in open_table(table, self.columns).names():
-            named = zip(places.tolist(), subjects or ids or (), strict=True)
-            still += [place for place, name in named if hash_of(name, self.key) in self.names]
-        return np.array(still, dtype=np.intp)
+        return np.flatnonzero(self.found_in(table))
+
+    def found_in(self, table: str | Path) -> NDArray[np.bool_]:
+        """For every row of the table: whether its subject was forgotten."""
+        column = self.columns.subject or self.columns.id or ""
+        content = open_source(table).read([column], as_text=[column])
+        people = texts_of(content.column(column)).tolist()
+        return np.array([hash_of(name, self.key) in self.names for name in people], dtype=bool)
 
 
 def rewrite_without(forgotten: Forgotten, table: Path, out: Path) -> int:
@@ -60,11 +65,12 @@ def rewrite_without(forgotten: Forgotten, table: Path, out: Path) -> int:
 
 
 def _rewrite(forgotten: Forgotten, table: Path, part: Path) -> int:
-    drop = forgotten.still_in(table)
-    write_without(table, drop, part)
+    before = forgotten.found_in(table)
+    write_without(table, np.flatnonzero(before), part)
     shutil.copymode(table, part)
-    n_left, n_before = (open_table(path, forgotten.columns).n_rows for path in (part, table))
-    if n_left != n_before - len(drop) or len(forgotten.still_in(part)):
+    after = forgotten.found_in(part)
+    n_left = len(after)
+    if n_left != len(before) - before.sum() or after.any():
         raise WrongInput(
             f"{table} could not be written without the rows: read again, it had {n_left} rows, or "
             "some of them still. Nothing was changed."
