@@ -19,9 +19,9 @@ ROOMS = [
     "baselines",
     "auditing",
     "store",
+    "report",
     "desk",
     "datasets",
-    "report",
     "cli",
 ]
 FOUNDATION = {"_checks", "_digits", "_extras", "_processes", "_progress", "exceptions"}
@@ -89,4 +89,4 @@ def test_modules_share_a_name_only_where_they_do_the_same_job():
     kinds = {"ridge", "minibatch", "losses"}
     shared = {name: rooms for name, rooms in rooms_of.items() if len(rooms) > 1}
     other = {name: rooms for name, rooms in shared.items() if not rooms <= kinds}
-    assert set(other) == {"objective", "people", "problem", "sensitivities"}
+    assert set(other) == {"objective", "problem", "sensitivities"}

@@ -11,9 +11,8 @@ from sklearn.linear_model import LogisticRegression
 
 import pilu
 from pilu.accounting.curves import CurveTable, Spent
-from pilu.desk.costs import Costs
-from pilu.desk.people import Waiting
-from pilu.report.contents import Chain, Contents, TableNow
+from pilu.report.data import Chain, Contents, Costs, TableNow
+from pilu.store.subjects import Waiting
 from pilu.tabular.scores import Score
 
 START = datetime(2026, 11, 2, 9, 30, tzinfo=UTC)

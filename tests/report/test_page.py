@@ -13,10 +13,10 @@ import pilu
 from pilu._digits import down, near, up
 from pilu.accounting.curves import CurveTable, Spent
 from pilu.certify.promises import limits_of, promises_of
-from pilu.desk.costs import Costs
-from pilu.desk.people import Waiting
+from pilu.report.data import Costs
 from pilu.report.page import render
 from pilu.report.pictures import draw_costs, histogram
+from pilu.store.subjects import Waiting
 from report.samples import (
     answered,
     at,

@@ -5,10 +5,10 @@ import re
 import mpmath
 import pytest
 
-from pilu.desk.people import Waiting
-from pilu.report.contents import TableNow
+from pilu.report.data import TableNow
 from pilu.report.history import Scores
 from pilu.report.page import render
+from pilu.store.subjects import Waiting
 from report.samples import (
     asked,
     at,

@@ -17,7 +17,6 @@ from pilu.data.table import Columns
 from pilu.datasets import make_customers
 from pilu.desk import Desk, LangevinDesk
 from pilu.exceptions import PiluError
-from pilu.report.contents import read_contents
 from pilu.report.page import render
 from report.test_page import Page
 
@@ -56,11 +55,11 @@ def desk(frame, people, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def html(desk):
-    return render(read_contents(desk, None, 10))
+    return desk.report(None, None, people=10)
 
 
 def test_it_counts_what_a_clerk_would_count(desk, frame, people):
-    found = read_contents(desk, None, 10)
+    found = desk.contents(None, 10)
     assert (found.method, found.chain) == ("refit", None)
     assert found.n_people_forgotten == 3
     gone = frame[:400].customer.isin([*people[:2], people[5]])
@@ -100,7 +99,7 @@ def test_the_score_now_is_one_of_rows_that_were_not_seen(frame, people, tmp_path
     names = {"target": "churned", "subject": "customer", "id": "row"}
     with Desk.fit(tmp_path / "store", table, **names) as desk:
         desk.unlearn(people[:2])
-        found = read_contents(desk, None, 10)
+        found = desk.contents(None, 10)
     # By hand: folds of people, other ones than pilu's, and a plain logistic regression.
     kept = some[~some.customer.isin(people[:2])]
     fold = kept.customer.map({name: k % 5 for k, name in enumerate(dict.fromkeys(kept.customer))})
@@ -119,11 +118,11 @@ def test_a_table_that_is_gone_or_broken_is_said(frame, people, tmp_path):
     with Desk.fit(tmp_path / "store", table, **names) as desk:
         table.write_bytes(b"no table")
         for _ in range(2):  # broken, then gone
-            found = read_contents(desk, None, 10)
+            found = desk.contents(None, 10)
             assert (found.table, found.score) == (None, None)
             assert "was not found or could not be read" in render(found)
             with pytest.raises((PiluError, OSError)):  # one that is named must be there
-                read_contents(desk, table, 10)
+                desk.contents(table, 10)
             table.unlink(missing_ok=True)
 
 
@@ -149,7 +148,7 @@ def chain(tmp_path_factory):
 
 
 def test_a_langevin_store_keeps_its_budget_and_costs(chain):
-    found = read_contents(chain, None, 10)
+    found = chain.contents(None, 10)
     assert found.chain.budget == (10.0, 0.25)
     assert found.chain.left == chain.left()
     assert (found.n_people_forgotten, found.n_rows_forgotten) == (2, 4)
@@ -165,7 +164,7 @@ def test_a_langevin_store_keeps_its_budget_and_costs(chain):
 
 def test_its_curve_proves_more_than_epsilon_and_delta(chain):
     state = chain.store.read_state()["model"]["spent"]
-    (epsilon, delta), html = state["total"], render(read_contents(chain, None, 3))
+    (epsilon, delta), html = state["total"], chain.report(None, None, people=3)
     said = float(re.search(r"right at most ([\d.]+) %", html)[1])
     alone = 100 * (1 - (1 - delta) * np.exp(-epsilon) / 2)
     # The tests that the points of the running total allow, on a grid of false alarms.
@@ -192,7 +191,7 @@ def test_stores_of_earlier_formats_have_pages(tmp_path, number, kind):
     folder = tmp_path / kind
     with Desk.open(folder / "store") as desk:
         entries = [entry.record for entry in desk.log().entries]
-        found = read_contents(desk, folder / "people.csv", 5)
+        found = desk.contents(folder / "people.csv", 5)
     rows = {row for e in entries for row in e.get("certificate", {}).get("rows", ())}
     names = {name for e in entries for name in e.get("subjects", ())}
     assert rows

@@ -29,10 +29,8 @@ _STEPS = (
     "verify {store}",
     "ledger {store}",
     "report {store} --out {out}/report.html",
-    "fit {out}/customers.parquet --target monthly --subject customer --id row --method langevin "
-    "--ignore plan --ignore region --ignore payment --ignore device --ignore age --ignore income "
-    "--ignore signup --ignore churned --ignore newsletter --ignore total --ignore usage "
-    "--ignore data --alpha 1 --learning-steps 800 --out {out}/langevin",
+    "fit {out}/scaled.parquet --target data --subject customer --id row --method langevin "
+    "--alpha 1 --learning-steps 800 --out {out}/langevin",
     "quote {out}/langevin --subject c00005",
     "unlearn {out}/langevin --subject c00005 --receipt {out}/c00005.json",
     "redraw {out}/langevin --receipt {out}/redraw.json",
@@ -61,6 +59,8 @@ def demo(
 
 def _write_customers(out: Path) -> None:
     """Write a table as companies have them: texts, dates, booleans, missing values."""
+    import numpy as np
+
     from pilu.datasets.customers import make_customers
 
     X, y, subjects, *_ = make_customers(3_000)
@@ -69,6 +69,14 @@ def _write_customers(out: Path) -> None:
     rows["row"] = [f"r{k}" for k in range(len(rows))]
     old, new = rows.iloc[:2_800], rows.iloc[2_800:]
     corrected = old.iloc[200:202].assign(age=40.0)
-    tables: dict[str, Any] = {"customers": old, "new": new, "corrected": corrected}
+    scaled = old[["row", "customer"]].assign(  # by constants: Langevin steps cover no scaler
+        usage=np.log(old["usage"]) - 3, calls=old["calls"] / 10, data=np.log(old["data"]) - 3
+    )
+    tables: dict[str, Any] = {
+        "customers": old,
+        "new": new,
+        "corrected": corrected,
+        "scaled": scaled,
+    }
     for name, table in tables.items():
         table.to_parquet(out / f"{name}.parquet", index=False)

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pilu._digits import near
 from pilu.cli.answers import print_answer, print_warning
 from pilu.cli.options import (
     Json,
@@ -267,12 +268,23 @@ def _fit_chain(
         ignored=columns["ignore"],
     )
     with LangevinDesk.create(out, table, meaning, **own) as desk:
-        log = desk.log()
+        log, (metric, value, constant) = desk.log(), desk.score()
     record = log.entries[0].record
+    if not value > constant:
+        print_warning(
+            "the model is not better than a constant. Bring the columns to similar sizes, take "
+            "more steps, or use --method refit."
+        )
     print_answer(
-        {**record, "folder": str(out), "head": str(log.head)},
+        {
+            **record,
+            "folder": str(out),
+            "head": str(log.head),
+            "score": {"metric": metric, "value": value, "constant": constant},
+        },
         f"{out}: learned from {count(record['n_rows'], 'row')} with "
         f"{count(record['n_features'], 'feature')}.\n"
+        f"{metric} on rows that were learned: {near(value)}; a constant gets {near(constant)}.\n"
         f"Note the head of the log: {log.head}",
         as_json,
     )

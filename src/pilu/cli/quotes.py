@@ -23,7 +23,7 @@ from pilu.cli.options import (
 from pilu.report.entries import count
 
 if TYPE_CHECKING:
-    from pilu.desk.costs import Costs
+    from pilu.report.data import Costs
 
 _MOST_EXPENSIVE = 10  # people that `quote --all` prints
 

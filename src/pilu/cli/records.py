@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -314,13 +314,9 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write an HTML page: what is certified, how good the model is, who waits, what to do."""
-    from pilu.report.contents import read_contents
-    from pilu.report.page import render
-
     with opened(store) as desk:
         check_output("out", out, store, inputs=[table] if table else desk.tables())
-        page = render(read_contents(desk, table, people))
-    write_whole(out, page)
+        desk.report(out, table, people=people)
     print_answer({"out": str(out)}, f"Open {out} in a browser.", as_json)
 
 
@@ -346,11 +342,12 @@ def letter(
     from pilu.desk.letters import letter_of
     from pilu.desk.receipt import Receipt
 
-    format = out.suffix.lower().removeprefix(".")
-    if format not in ("html", "txt"):
+    kinds: dict[str, Literal["html", "txt"]] = {".html": "html", ".txt": "txt"}
+    format = kinds.get(out.suffix.lower())
+    if format is None:
         raise WrongArgument("out", "a file that ends in .html or .txt", str(out))
     found = Receipt.from_json(read_text(receipt, "a receipt"))
     details = {"name": name, "company": company, "contact": contact}
-    given = {key: value for key, value in details.items() if value is not None}
+    given: dict[str, Any] = {key: text for key, text in details.items() if text is not None}
     write_whole(out, letter_of(found, format=format, template=template, **given))
     print_answer({"out": str(out)}, f"{out}: the letter", as_json)

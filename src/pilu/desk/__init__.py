@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pilu.desk.desk import Desk, Outcome
     from pilu.desk.langevin_desk import LangevinDesk
-    from pilu.desk.people import Waiting
     from pilu.desk.receipt import Receipt
+    from pilu.store.subjects import Waiting
 
 __all__ = ["Desk", "LangevinDesk", "Outcome", "Receipt", "Waiting"]
 

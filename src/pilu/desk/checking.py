@@ -5,17 +5,19 @@ Each returns named booleans that say what was checked; a mismatch raises and nam
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pilu.desk.desk import Desk
-from pilu.desk.receipt import Receipt
 from pilu.exceptions import CertificateMismatch, LedgerMismatch
 from pilu.store.merkle import Head
 from pilu.store.store import Store, require
 
+if TYPE_CHECKING:
+    from pilu.desk.desk import Desk
+    from pilu.desk.receipt import Receipt
+
 
 def check_store(
-    desk: Desk, *, since: Head | None = None, table: str | Path | None = None
+    desk: "Desk", *, since: Head | None = None, table: str | Path | None = None
 ) -> dict[str, bool]:
     """Check that all parts of a store agree; with a table, also that the rows are those of it."""
     store = desk.store
@@ -58,7 +60,7 @@ def _check_files(store: Store, state: Mapping[str, Any]) -> None:
 
 
 def check_receipt(
-    receipt: Receipt, desk: Desk | None = None, table: str | Path | None = None
+    receipt: "Receipt", desk: "Desk | None" = None, table: str | Path | None = None
 ) -> dict[str, bool]:
     """Check a receipt by itself, against the log of its store, and against the data."""
     checks = {

@@ -1,7 +1,6 @@
 """What forgetting each subject would cost: rows are read in turn, a few at a time."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,44 +17,9 @@ from pilu.data.rows import Request
 from pilu.data.table import rows_in_a_batch
 from pilu.desk.langevin_snapshot import LangevinSnapshot
 from pilu.exceptions import WrongInput
+from pilu.report.data import Costs
 
 _WORTH_PROCESSES = 256  # subjects: for fewer, starting processes costs more than it saves
-
-
-@dataclass(frozen=True, eq=False)
-class Costs:
-    """What it would cost to forget people who are still in the model.
-
-    Attributes
-    ----------
-    noise : array
-        sigma_unlearn of each quoted person.
-    rows : array of int
-        The number of rows of each.
-    epsilon, delta, n_unlearn_steps : float, float, int
-        The target of the quotes.
-    n_subjects : int
-        The number of people in the model. If fewer were quoted, they are a random sample.
-    names : sequence of str
-        The name of each; empty where it must not be shown.
-    """
-
-    noise: NDArray[np.float64]
-    rows: NDArray[np.intp]
-    epsilon: float
-    delta: float
-    n_unlearn_steps: int
-    n_subjects: int
-    names: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        noise, rows = np.asarray(self.noise), np.asarray(self.rows)
-        if noise.ndim != 1 or noise.shape != rows.shape:
-            raise ValueError(
-                f"noise and rows must be as long, got shapes {noise.shape} and {rows.shape}."
-            )
-        if not np.isfinite(noise).all() or (noise < 0).any():
-            raise ValueError("noise must be finite and at least 0.")
 
 
 def quote_everyone(

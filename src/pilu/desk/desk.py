@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pilu._checks import check_choice
-from pilu.certify.certificate import Certificate
+from pilu.certify.certificate import Certificate, library_versions
 from pilu.data.names import hash_of
-from pilu.desk.people import Waiting, leaf_of, waiting_people
+from pilu.desk.checking import check_store
 from pilu.desk.predicting import write_predictions
 from pilu.desk.receipt import Receipt, receipts_of
 from pilu.desk.rewriting import Forgotten
@@ -26,10 +26,13 @@ from pilu.exceptions import (
     StoreDamaged,
     WrongInput,
 )
-from pilu.store.disk import named_after
+from pilu.report.data import Contents
+from pilu.report.page import render
+from pilu.store.disk import named_after, replaced_by
 from pilu.store.log import Log
 from pilu.store.merkle import Head
-from pilu.store.store import Change, Snapshot, Store
+from pilu.store.store import Change, Snapshot, Store, now
+from pilu.store.subjects import Waiting, leaf_of, waiting_people
 
 Deliver = Callable[[Sequence[Receipt]], object]
 
@@ -219,6 +222,52 @@ class Desk:
     def _released(self, snapshot: Snapshot, format: str) -> tuple[bytes, dict[str, Any]]:
         """The content of a file, and its record with the hash of the content or of itself."""
         raise NotImplementedError
+
+    # Reports and checks
+
+    def report(
+        self, out: Path | None = None, table: str | Path | None = None, *, people: int = 500
+    ) -> str:
+        """Write an HTML page about the store, and return it.
+
+        A table that is named must exist. In a Langevin store at most `people` are quoted, drawn at
+        random.
+        """
+        self._check_outside(out)
+        page = render(self.contents(table, people))
+        if out is not None:
+            with replaced_by(Path(out)) as part:
+                part.write_text(page, encoding="utf-8")
+        return page
+
+    def contents(self, table: str | Path | None = None, people: int = 500) -> Contents:
+        """What the report shows; without the table, everything but what follows from it."""
+        log = self.log()
+        return Contents(
+            store=self.folder.resolve().name,
+            made=now(),
+            versions=library_versions(),
+            method=self.method,
+            entries=[entry.record for entry in log.entries],
+            head=str(log.head),
+            n_people_forgotten=len(self.forgotten().names),
+            pending=self.pending(),
+            undelivered=self.undelivered(),
+            **{"table": None, "score": None, "chain": None, **self._report_part(table, people)},
+        )
+
+    def _report_part(self, table: str | Path | None, people: int) -> dict[str, Any]:
+        """What a report shows of the model and the tables, by the names of `Contents`."""
+        raise NotImplementedError
+
+    def verify(
+        self, *, since: Head | None = None, table: str | Path | None = None
+    ) -> dict[str, bool]:
+        """Check that all parts of the store agree; with a table, also that the rows are there.
+
+        With a head that was noted earlier, check that the log has only grown since.
+        """
+        return check_store(self, since=since, table=table)
 
     # Checks of a method's own, for `desk.checking`
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pilu.desk.matching import Matched, Rows, are_among
 from pilu.desk.refit_snapshot import RefitSnapshot
-from pilu.desk.rows import Matched, Rows, are_among
 from pilu.exceptions import WrongInput
 
 

@@ -20,12 +20,12 @@ from pilu.data.table import Columns
 from pilu.data.tables import open_table
 from pilu.desk.desk import Deliver, Desk, Outcome, check_signing_key
 from pilu.desk.exposed import exposure_record, releases_in
-from pilu.desk.fitting import fit_table
 from pilu.desk.issued import kept_in_log, without_rows
 from pilu.desk.langevin_checking import People, check_against_data, check_chain
+from pilu.desk.langevin_fitting import fit_table
+from pilu.desk.langevin_report import chain_part
 from pilu.desk.langevin_snapshot import LangevinSnapshot, saved_arrays, saved_state
 from pilu.desk.model_records import Model
-from pilu.desk.people import forgotten_people, leaf_of
 from pilu.desk.predicting import by_chain
 from pilu.desk.receipt import Receipt
 from pilu.desk.release import release_record
@@ -41,6 +41,7 @@ from pilu.exceptions import (
 )
 from pilu.store.log import Log
 from pilu.store.store import Change, Snapshot, Store, check_is_free
+from pilu.store.subjects import forgotten_people, leaf_of
 
 Positions = NDArray[np.intp]
 
@@ -146,6 +147,10 @@ class LangevinDesk(Desk):
     def tables(self) -> list[str]:
         """The path of the user's table, as it was at the fit."""
         return [self.store.read_state()["table"]]
+
+    def _report_part(self, table: str | Path | None, people: int) -> dict[str, Any]:
+        more = self.more_like_the_last()
+        return chain_part(self.read(), self.forgotten(), more, table, people)
 
     def _predictions(self, rows: str | Path, probabilities: bool) -> tuple[list[str], Any]:
         return by_chain(self.read(), rows, probabilities=probabilities)

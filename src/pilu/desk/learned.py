@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pilu.desk.rows import Rows
+from pilu.desk.matching import Rows
 from pilu.refit.held_rows import Table
 from pilu.tabular.frames import Frame
 from pilu.tabular.layout import Layout

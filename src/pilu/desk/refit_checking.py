@@ -11,13 +11,13 @@ from pilu.certify.certificate import Certificate
 from pilu.certify.verify import verify
 from pilu.data.sources import open_source
 from pilu.desk.issued import whole_certificate
-from pilu.desk.people import forgotten_people
+from pilu.desk.matching import Rows, match
 from pilu.desk.refit_snapshot import RefitSnapshot
-from pilu.desk.rows import Rows, match
 from pilu.estimators.verifying import verify as verify_against_data
 from pilu.exceptions import RowsChanged
 from pilu.refit.evidence import hash_of_release
 from pilu.store.store import Store, require
+from pilu.store.subjects import forgotten_people
 
 People = Mapping[int, Sequence[Mapping[str, Any]]]
 

@@ -14,7 +14,7 @@ from pilu.data.table import Columns
 from pilu.desk.desk import Deliver, Desk, Outcome, check_signing_key, one_or_many
 from pilu.desk.differences import Difference, check_nothing_lost, compare, listed
 from pilu.desk.learned import Learned
-from pilu.desk.people import leaf_of
+from pilu.desk.matching import match
 from pilu.desk.predicting import by_refit
 from pilu.desk.receipt import Receipt
 from pilu.desk.refit_checking import check_refit, check_release_against_data
@@ -26,12 +26,13 @@ from pilu.desk.refit_plans import (
     plan_to_forget,
 )
 from pilu.desk.refit_release import json_release, skops_release
+from pilu.desk.refit_report import refit_part
 from pilu.desk.refit_snapshot import RefitSnapshot
 from pilu.desk.refitting import Heritage, describe_how, fit_store, refit, score_after
 from pilu.desk.rewriting import Forgotten
-from pilu.desk.rows import match
 from pilu.exceptions import AlreadyForgotten, WrongInput
 from pilu.store.store import Change, Snapshot, check_is_free
+from pilu.store.subjects import leaf_of
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,10 @@ class RefitDesk(Desk):
                 "Nothing was changed."
             )
 
-    # Predictions and releases
+    # Reports, predictions and releases
+
+    def _report_part(self, table: str | Path | None, people: int) -> dict[str, Any]:
+        return refit_part(self.read(), table)
 
     def tables(self) -> list[str]:
         """Where the store finds its rows, in order."""

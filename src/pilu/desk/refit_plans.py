@@ -17,8 +17,8 @@ from pilu.data.names import hash_of
 from pilu.data.sources import open_source
 from pilu.desk.differences import check_nothing_lost, compare, listed, refuse_forgotten
 from pilu.desk.exposed import exposure_record
+from pilu.desk.matching import Matched, Rows, are_among, listed_bytes, match
 from pilu.desk.refit_snapshot import RefitSnapshot
-from pilu.desk.rows import Matched, Rows, are_among, listed_bytes, match
 from pilu.exceptions import BeyondPrecision, RowsChanged, WrongInput
 
 Mask = NDArray[np.bool_]

@@ -12,9 +12,9 @@ from sklearn.base import is_classifier
 
 from pilu.data.names import Hashes, Names
 from pilu.data.sources import open_source
+from pilu.desk.matching import Rows, are_among, listed_bytes
 from pilu.desk.model_files import load_model
 from pilu.desk.programs import program_of
-from pilu.desk.rows import Rows, are_among, listed_bytes
 from pilu.estimators.forgetful import Forgetful
 from pilu.estimators.refitted import Refitted
 from pilu.estimators.requests import RowBook

@@ -16,12 +16,11 @@ from pilu.desk.desk import Desk
 from pilu.desk.differences import refuse_forgotten
 from pilu.desk.issued import kept_in_log
 from pilu.desk.learned import Learned, changed_score
+from pilu.desk.matching import Rows, are_among
 from pilu.desk.model_files import dump_model, foreign_names
-from pilu.desk.people import leaf_of
 from pilu.desk.programs import describe_default, describe_file, program_of
 from pilu.desk.refit_plans import Plan, came_back
 from pilu.desk.refit_snapshot import RefitSnapshot, saved_arrays
-from pilu.desk.rows import Rows, are_among
 from pilu.estimators.refitted import Done, Refitted, run_program
 from pilu.exceptions import WrongInput
 from pilu.refit.evidence import hash_of_release
@@ -31,6 +30,7 @@ from pilu.refit.refusals import check_program
 from pilu.refit.settings import Options
 from pilu.store.log import Entry
 from pilu.store.store import Change, Store
+from pilu.store.subjects import leaf_of
 from pilu.tabular.frames import frame_of
 from pilu.tabular.laying_out import lay_out
 from pilu.tabular.layout import Layout

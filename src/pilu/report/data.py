@@ -9,12 +9,50 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pilu.accounting.curves import Spent
 from pilu.certify.guessing import guess_bound
-from pilu.desk.costs import Costs
-from pilu.desk.people import Waiting
 from pilu.report.history import Certified, Scores, certified_in, outdated_releases, parse_time
+from pilu.store.subjects import Waiting
 from pilu.tabular.scores import Score
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """What it would cost to forget people who are still in the model.
+
+    Attributes
+    ----------
+    noise : array
+        sigma_unlearn of each quoted person.
+    rows : array of int
+        The number of rows of each.
+    epsilon, delta, n_unlearn_steps : float, float, int
+        The target of the quotes.
+    n_subjects : int
+        The number of people in the model. If fewer were quoted, they are a random sample.
+    names : sequence of str
+        The name of each; empty where it must not be shown.
+    """
+
+    noise: NDArray[np.float64]
+    rows: NDArray[np.intp]
+    epsilon: float
+    delta: float
+    n_unlearn_steps: int
+    n_subjects: int
+    names: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        noise, rows = np.asarray(self.noise), np.asarray(self.rows)
+        if noise.ndim != 1 or noise.shape != rows.shape:
+            raise ValueError(
+                f"noise and rows must be as long, got shapes {noise.shape} and {rows.shape}."
+            )
+        if not np.isfinite(noise).all() or (noise < 0).any():
+            raise ValueError("noise must be finite and at least 0.")
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ import numpy as np
 from pilu._digits import down, near, up
 from pilu._extras import need
 from pilu.certify.guessing import percent
-from pilu.desk.costs import Costs
 from pilu.report import words
-from pilu.report.data import Contents
+from pilu.report.data import Contents, Costs
 from pilu.report.entries import count, describe_entry
 from pilu.report.history import Certified, parse_time
 from pilu.report.next_steps import actions_of

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._digits import down, near, up
-from pilu.desk.costs import Costs
-from pilu.report.data import Chain, Contents
+from pilu.report.data import Chain, Contents, Costs
 from pilu.report.drawing import (
     EXPENSIVE,
     INK,

@@ -7,8 +7,7 @@ import numpy as np
 from pilu._digits import near, up
 from pilu.certify.guessing import percent
 from pilu.certify.promises import limits_of, promises_of
-from pilu.desk.costs import Costs
-from pilu.report.data import Contents
+from pilu.report.data import Contents, Costs
 from pilu.report.entries import count
 
 _COMPARED = {
