@@ -1,9 +1,9 @@
 """Files that commands read and write outside of the store."""
 
 import csv
-import errno
 import io
 import os
+import shutil
 import zipfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -40,23 +40,35 @@ class ReceiptFiles:
     def write(self, receipts: Sequence["Receipt"]) -> None:
         """Write receipts to the disk, all or none of them."""
         part = self.path.with_name(f".{self.path.name}.part")
-        if self._in_folder:
-            _write_folder(part, receipts)
-        elif self.path.suffix.lower() == ".zip":
-            _write_archive(part, receipts)
-        else:
-            part.unlink(missing_ok=True)  # of a killed process
-            write_new(part, receipts[0].to_json().encode())
-        if self.path.exists():
-            raise FileExistsError(errno.EEXIST, "it exists already", str(self.path))
-        os.rename(part, self.path)
+        _remove(part)  # of a killed process
+        try:
+            if self._in_folder:
+                _write_folder(part, receipts)
+            elif self.path.suffix.lower() == ".zip":
+                _write_archive(part, receipts)
+            else:
+                write_new(part, receipts[0].to_json().encode())
+            # Fails if another process took the name; what it made is replaced in one step.
+            if self._in_folder:
+                self.path.mkdir()
+            else:
+                self.path.touch(exist_ok=False)
+            os.rename(part, self.path)
+        except BaseException:
+            _remove(part)
+            raise
         sync_folder(self.path.parent)
 
 
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def _write_folder(folder: Path, receipts: Sequence["Receipt"]) -> None:
-    folder.mkdir(exist_ok=True)
-    for path in folder.iterdir():  # of a killed process
-        path.unlink()
+    folder.mkdir()
     for name, content in _named(receipts):
         (folder / name).write_bytes(content)
     os.sync()  # all files at once
