@@ -10,7 +10,16 @@ import typer
 
 from pilu.cli.answers import format_table, opened, print_answer, print_checks
 from pilu.cli.files import check_output, read_text, write_whole
-from pilu.cli.options import Json, Out, Since, Store, TableNow, langevin_option, refuse_if
+from pilu.cli.options import (
+    Json,
+    Out,
+    Since,
+    Store,
+    TableNow,
+    langevin_option,
+    options_of_langevin,
+    refuse_if,
+)
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, WrongArgument, WrongInput
 from pilu.report.entries import count, describe_entry
 from pilu.store.ledger import Ledger, check_is_store
@@ -309,14 +318,18 @@ def report(
     out: Out,
     table: TableNow = None,
     people: Annotated[
-        int, langevin_option(metavar="NUMBER", help="The most people to quote.")
-    ] = 500,
+        int | None,
+        langevin_option(metavar="NUMBER", help="The most people to quote. Default: 500."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write an HTML page: what is certified, how good the model is, who waits, what to do."""
     with opened(store) as desk:
         check_output("out", out, store, inputs=[table] if table else desk.tables())
-        desk.report(out, table, people=people)
+        options = options_of_langevin(desk, {"people": people}, report)
+        if people is not None and people < 1:
+            raise WrongArgument("people", "an integer >= 1", people)
+        desk.report(out, table, **options)
     print_answer({"out": str(out)}, f"Open {out} in a browser.", as_json)
 
 
