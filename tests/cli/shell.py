@@ -1,20 +1,14 @@
 """Commands as a user types them."""
 
-import importlib.util
 import json
 import os
 import shlex
 import subprocess
 import sys
 
-import pytest
 from typer.testing import CliRunner
 
 from pilu.cli.app import app
-
-needs_report = pytest.mark.skipif(
-    importlib.util.find_spec("pilu.desk.letters") is None, reason="the report is being rebuilt"
-)
 
 
 class Shell:

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 from typer.main import get_command
 
-from cli.shell import needs_report, process
+from cli.shell import process
 from pilu.cli.app import COMMANDS as EXAMPLES
 from pilu.cli.app import app
 from pilu.cli.options import option_names
@@ -33,7 +33,6 @@ def fitted(run, tmp_path):
     return run
 
 
-@needs_report
 def test_the_demo_walks_the_whole_path(run, tmp_path):
     shown = run("demo --out demo")
     commands = {line.split()[2] for line in shown.splitlines() if line.startswith("$ pilu ")}
