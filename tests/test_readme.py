@@ -45,3 +45,15 @@ def test_commands_are_named():
     text = README.read_text()
     assert "make demo" in text
     assert "make test" in text
+
+
+def test_the_desk_in_python(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(
+        r"```python\n(.*?)```", (README.parent / "docs" / "desk.md").read_text(), re.S
+    )
+    names: dict[str, object] = {}
+    exec(compile(block.replace("mkdtemp()", f"{str(tmp_path)!r}"), "desk.md", "exec"), names)
+    assert names["outcome"].certificate.method == "refit"
+    assert (tmp_path / "model.skops").stat().st_size > 1_000
+    assert "<html" in (tmp_path / "report.html").read_text()
