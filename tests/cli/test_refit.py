@@ -151,6 +151,20 @@ def test_all_problems_of_a_table_at_once(run, tmp_path):
     assert not (tmp_path / "store").exists()
 
 
+def test_mistyped_columns_are_named_all_at_once(table):
+    line = "fit orders.csv --target Left --subject customr --id ordr --words notes --out store"
+    _, *problems = table(line, code=2).splitlines()
+    for option, meant in (
+        ("--target Left", "left"),
+        ("--subject customr", "customer"),
+        ("--id ordr", "order"),
+        ("--words notes", "note"),
+    ):
+        (problem,) = [text for text in problems if option in text]
+        assert f"Did you mean '{meant}'" in problem
+    assert len(problems) == 4
+
+
 def test_a_pipeline_of_the_users_own(table, tmp_path):
     (tmp_path / "mine_of_a_user.py").write_text(
         "from sklearn.compose import make_column_transformer\n"

@@ -11,6 +11,7 @@ from sklearn.base import clone, is_classifier
 
 from pilu.certify.certificate import sha256_of
 from pilu.chains.chain import gaussian_source
+from pilu.data.source import Source
 from pilu.data.sources import open_source
 from pilu.desk.desk import Desk
 from pilu.desk.differences import refuse_forgotten
@@ -84,7 +85,7 @@ def fit_store(
     heritage.check_named_by(columns["subject"] or columns["id"])
     source = open_source(table)
     named = [columns[name] for name in ("id", "subject") if columns[name] is not None]
-    content = source.read(as_text=[*named, *columns["categories"], *columns["words"]])
+    content = _read(source, [*named, *columns["categories"], *columns["words"]])
     _, gone = came_back(returned, heritage.gone, key)
     layout, program, rows = _laid_out(content, columns, how, key)
     hidden = are_among(rows.names.hashes["subject"], gone)
@@ -131,6 +132,17 @@ def _laid_out(
     program = program_of(how, layout)
     rows = Rows.of(frame_of(content, layout), key, labels=is_classifier(program))
     return layout, program, rows
+
+
+def _read(source: Source, texts: Sequence[str]) -> Any:
+    """All rows; `lay_out` reports columns that are not there, all of them at once."""
+    try:
+        return source.read(as_text=texts)
+    except WrongInput:
+        there = source.schema().names
+        if set(texts) <= set(there):
+            raise
+        return source.read(as_text=[name for name in texts if name in there])
 
 
 def refit(change: Change, held: RefitSnapshot, plan: Plan) -> Entry:
