@@ -323,7 +323,7 @@ def test_what_is_quoted_is_what_is_done(fitted):
         ("unlearn store --subject p3 --sign people.parquet", "must be a private key as PEM"),
         ("report store --out store/report.html", "out must be outside of the store"),
         ("report store --out people.parquet", "must be another file than what is read"),
-        ("report store --out r.html --table nothing.csv", "nothing.csv, where there is none"),
+        ("report store --out r.html --table nothing.csv", "table must be a file"),
         ("report store --out r.html --people 0", "people must be an integer >= 1"),
         ("table store --rewrite store/t.parquet", "rewrite must be outside of the store"),
         ("table store --rewrite t.csv", "must end in .parquet"),

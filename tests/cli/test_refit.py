@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
@@ -587,6 +588,16 @@ def test_all_tables_of_a_store_are_searched(fitted):
     message = fitted.error("table store --rewrite new.csv")
     assert message == "--rewrite must come with --table: the store has 2 tables."
     assert "new.csv: 2 rows without them" in fitted("table store --table new.csv --rewrite new.csv")
+
+
+def test_a_format_that_pilu_does_not_write(run):
+    pyarrow.feather.write_feather(orders().drop_columns(["empty"]), "orders.feather")
+    run("fit orders.feather --target left --subject customer --id order --out store")
+    run("unlearn store --subject c3 --receipt c3.json")
+    (found,) = run.json("table store")["tables"]
+    assert found["rows"] == [9, 10, 11]
+    message = run.error("table store --rewrite new.feather")
+    assert "orders.feather must end in .parquet, .csv, .npz, .npy to be written again." in message
 
 
 def test_releases(fitted, tmp_path):

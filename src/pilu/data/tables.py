@@ -54,9 +54,14 @@ def feature_batches(path: str | Path, features: Sequence[str]) -> Iterator[Array
         yield batch.X
 
 
+def can_be_rewritten(path: str | Path) -> bool:
+    """Whether a table's format is one of those that `write_without` writes."""
+    return Path(path).suffix.lower() in _FORMATS
+
+
 def write_without(path: Path, drop: Positions, out: Path) -> None:
     """Copy a table's file, in its format, without the rows at the places to drop."""
-    if path.suffix.lower() not in _FORMATS:
+    if not can_be_rewritten(path):
         raise WrongInput(
             f"{path} must end in {', '.join(_FORMATS)} to be written again. Remove the rows where "
             "the table is made."

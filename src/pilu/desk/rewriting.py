@@ -2,9 +2,11 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,14 @@ from numpy.typing import NDArray
 from pilu.data.names import hash_of
 from pilu.data.sources import open_source
 from pilu.data.table import Columns
-from pilu.data.tables import files_of, is_pattern, root_of, write_without
+from pilu.data.tables import (
+    can_be_rewritten,
+    files_of,
+    is_pattern,
+    open_table,
+    root_of,
+    write_without,
+)
 from pilu.exceptions import WrongInput
 from pilu.store.disk import replaced_by, sync_folder
 from pilu.tabular.cells import texts_of
@@ -34,10 +43,17 @@ class Forgotten:
 
     def found_in(self, table: str | Path) -> NDArray[np.bool_]:
         """For every row of the table: whether its subject was forgotten."""
+        people = self._people_in(Path(table) if can_be_rewritten(table) else str(table))
+        return np.array([hash_of(name, self.key) in self.names for name in people], dtype=bool)
+
+    def _people_in(self, table: str | Path) -> Iterator[Any]:
+        if isinstance(table, Path):  # rows as `write_without` counts them, even if there are none
+            for _, ids, subjects in open_table(table, self.columns).names():
+                yield from subjects or ids or ()
+            return
         column = self.columns.subject or self.columns.id or ""
         content = open_source(table).read([column], as_text=[column])
-        people = texts_of(content.column(column)).tolist()
-        return np.array([hash_of(name, self.key) in self.names for name in people], dtype=bool)
+        yield from texts_of(content.column(column)).tolist()
 
 
 def rewrite_without(forgotten: Forgotten, table: Path, out: Path) -> int:
