@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pilu.data.names import hash_of
 from pilu.data.sources import open_source
 from pilu.data.table import Columns
-from pilu.data.tables import files_of, is_pattern, root_of, write_without
+from pilu.data.tables import files_of, is_pattern, open_table, root_of, write_without
 from pilu.exceptions import WrongInput
 from pilu.store.disk import replaced_by, sync_folder
 from pilu.tabular.cells import texts_of
@@ -68,9 +68,12 @@ def _rewrite(forgotten: Forgotten, table: Path, part: Path) -> int:
     before = forgotten.found_in(table)
     write_without(table, np.flatnonzero(before), part)
     shutil.copymode(table, part)
-    after = forgotten.found_in(part)
-    n_left = len(after)
-    if n_left != len(before) - before.sum() or after.any():
+    if before.all():  # a source without rows is refused
+        n_left, still = open_table(part, forgotten.columns).n_rows, False
+    else:
+        after = forgotten.found_in(part)
+        n_left, still = len(after), bool(after.any())
+    if n_left != len(before) - before.sum() or still:
         raise WrongInput(
             f"{table} could not be written without the rows: read again, it had {n_left} rows, or "
             "some of them still. Nothing was changed."
