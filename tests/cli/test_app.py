@@ -174,3 +174,13 @@ def test_a_refit_imports_nothing_of_the_other_method(fitted, tmp_path):
     rooms = {"losses", "minibatch", "ridge", "desk.langevin_desk", "desk.costs"}
     strange = {f"pilu.{room}" for room in rooms} & modules
     assert not strange
+
+
+def test_the_end_of_a_long_log(fitted):
+    for k in range(3):
+        fitted(f"request refit --subject p{k}")
+    shown = fitted("ledger refit --last 2")
+    assert shown.startswith("2 earlier entries: --last NUMBER\n")
+    assert shown.count("A person asked to be forgotten") == 2
+    assert len(fitted.json("ledger refit --last 1")["entries"]) == 1
+    assert fitted.error("ledger refit --last 0") == "--last must be an integer >= 1, got 0."

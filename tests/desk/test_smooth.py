@@ -151,7 +151,7 @@ def test_the_command_line(path, kind, tmp_path, monkeypatch):
     assert run(app, ["quote", "s", "--all"]).exit_code == 0
     assert run(app, ["report", "s", "--out", "r.html"]).exit_code == 0
     words = "Huber regression" if kind == "huber" else "logistic regression"
-    assert f"Model: {words} from" in (tmp_path / "r.html").read_text()
+    assert f"{words}, from" in (tmp_path / "r.html").read_text()
 
 
 def test_probabilities_of_classes_by_the_command_line(desk, path, kind, rows, tmp_path):

@@ -123,6 +123,7 @@ def proved(there, gone):
     return accuracy, max(epsilons)
 
 
+@pytest.mark.slow
 def test_the_noise_has_the_shape_of_the_rows():
     """Otherwise the tests below compare with the wrong world."""
     _, _, A, _, noise = diabetes()
@@ -168,6 +169,7 @@ def test_without_a_cap_membership_is_no_secret():
     assert at_least(right, 100) > attack.best_accuracy(EPSILON, DELTA)
 
 
+@pytest.mark.slow
 def test_membership_in_logistic_regression_is_guessed_no_better_than_certified():
     X, y = make_classification(300, 5, n_informative=3, flip_y=0.1, random_state=3)
     head = LogisticRegression(solver="newton-cholesky", tol=1e-12)

@@ -26,6 +26,7 @@ from pilu.store.ledger import Ledger, check_is_store
 from pilu.store.log import check_proof, proof_of_growth, proof_of_place
 from pilu.store.merkle import Head
 
+_SHOWN = 50  # entries that `ledger` shows
 _FILES = "a receipt, a release, a certificate or a proof"
 
 
@@ -43,12 +44,17 @@ def ledger(
             help="The file for a proof of --since or --entry; `pilu verify` checks it.",
         ),
     ] = None,
+    last: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", help="Show so many entries. Default: 50, with --json all."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show the log, and check that it has only grown since an earlier head."""
     check_is_store(store)
     refuse_if(
         {
+            f"--last must be an integer >= 1, got {last}.": last is not None and last < 1,
             "--entry must come with --proof FILE.": place is not None and proof is None,
             "--proof must come with either --since or --entry.": (
                 proof is not None and (since is None) == (place is None)
@@ -62,19 +68,24 @@ def ledger(
         log = opened_ledger.log
     if noted is not None:
         log.growth_from(noted)
-    entries, head = [entry.record for entry in log.entries], str(log.head)
+    most = last or (len(log.entries) if as_json else _SHOWN)
+    shown, head = log.entries[-most:], str(log.head)
     if proof is not None:
         made = proof_of_place(log, place or 0) if noted is None else proof_of_growth(log, noted)
         write_whole(proof, json.dumps(made, indent=1) + "\n")
     lines = [
-        (str(k), entry["time"], _hash_of(entry)[:12], describe_entry(entry))
-        for k, entry in enumerate(entries)
+        (str(e.place), e.record["time"], _hash_of(e.record)[:12], describe_entry(e.record))
+        for e in shown
     ]
+    more = len(log.entries) - len(shown)
+    before = f"{count(more, 'earlier entry', 'earlier entries')}: --last NUMBER\n" if more else ""
     checked = "" if since is None else "\nThe log has only grown since that head."
     written = "" if proof is None else f"\nProof: {proof}"
     table = format_table(("entry", "time", "hash", "what"), lines)
     print_answer(
-        {"entries": entries, "head": head}, f"{table}\nHead: {head}{checked}{written}", as_json
+        {"entries": [entry.record for entry in shown], "head": head},
+        f"{before}{table}\nHead: {head}{checked}{written}",
+        as_json,
     )
 
 
