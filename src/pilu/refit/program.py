@@ -298,7 +298,7 @@ def _coarse(noise: float) -> float:
     Certificates state it and are kept for good. In full it would be an equation for rows that are
     forgotten later, to be solved by anybody who has the others.
     """
-    return 2.0 ** (math.floor(_PER_OCTAVE * math.log2(noise)) / _PER_OCTAVE)
+    return float(2.0 ** (math.floor(_PER_OCTAVE * math.log2(noise)) / _PER_OCTAVE))
 
 
 def _check_size(X: Any) -> None:
