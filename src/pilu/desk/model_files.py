@@ -1,9 +1,9 @@
 """A fitted pipeline as JSON, and back: data only, so that reading it runs no code.
 
 An object is its class and its attributes. Classes are scikit-learn's, and those of the user's own
-transformers, which the store names. Nothing is called: objects are made without `__init__`, and
-their attributes are set. A class that does something when its objects are thrown away is refused,
-and so is one that goes by another name than its own.
+transformers, which the store names. Nothing is called but scikit-learn's losses: objects are made
+without `__init__`, and their attributes are set. A class that does something when its objects are
+thrown away is refused, and so is one that goes by another name than its own.
 
 A store uses this format because importing skops takes a second; what is handed out is a skops file
 (`desk.skops_files`).
@@ -26,6 +26,9 @@ from pilu.refit.evidence import hash_of_release
 _OURS = ("sklearn", "numpy", "scipy", "builtins", "pilu")  # packages whose names need no trust
 _PLAIN = (bool, int, float, str, type(None))
 _REMEDY = "Use transformers whose attributes are numbers, texts, arrays and estimators."
+_LOSSES = (
+    "sklearn._loss._loss"  # compiled classes, of no or a few numbers, in regressors for counts
+)
 _SPARSE = (sp.csr_matrix, sp.csr_array, sp.csc_matrix, sp.csc_array)
 
 
@@ -103,6 +106,9 @@ def _packed(value: Any, where: str) -> Any:
         return {"kind": "named", "name": _name_of(value)}
     if isinstance(value, FunctionType | BuiltinFunctionType):
         return {"kind": "function", "name": _name_of(value)}
+    if type(value).__module__ == _LOSSES:
+        _, numbers, *_ = value.__reduce__()
+        return {"kind": "loss", "name": _name_of(type(value)), "items": _packed([*numbers], where)}
     if type(value).__module__ == "builtins" or not hasattr(value, "__dict__"):
         raise WrongInput(
             f"the fitted pipeline cannot be kept in a store: {where} holds a "
@@ -147,6 +153,8 @@ def _unpacked(value: Any, trusted: frozenset[str]) -> Any:
     if kind == "sparse" and named in _SPARSE:
         parts = tuple(_unpacked(value["parts"], trusted))
         return named(parts, shape=tuple(value["shape"]))
+    if kind == "loss" and isinstance(named, type) and named.__module__ == _LOSSES:
+        return named(*map(float, value["items"]))
     if kind not in ("dict", "object"):
         raise ValueError(f"{value['name']} must not be used as {kind!r}")
     pairs = {_unpacked(k, trusted): _unpacked(v, trusted) for k, v in value["pairs"]}
