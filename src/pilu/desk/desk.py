@@ -27,7 +27,6 @@ from pilu.exceptions import (
     WrongInput,
 )
 from pilu.report.data import Contents
-from pilu.report.page import render
 from pilu.store.disk import named_after, replaced_by
 from pilu.store.log import Log
 from pilu.store.merkle import Head
@@ -233,6 +232,8 @@ class Desk:
         A table that is named must exist. In a Langevin store at most `people` are quoted, drawn at
         random.
         """
+        from pilu.report.page import render  # for this alone
+
         self._check_outside(out)
         page = render(self.contents(table, people))
         if out is not None:
