@@ -78,6 +78,8 @@ def plan_to_add(
         )
     back, gone = came_back(returned, held.suppressed, held.key)
     new = refuse_forgotten(held.rows_of(table), gone, leave_out=without_forgotten)
+    if not len(new):
+        raise WrongInput(f"{name} has no row that may be learned: all are of forgotten people.")
     _check_new_ids(held, new)
     after = _known_rows(held).followed_by(new)
     return Plan(

@@ -9,6 +9,7 @@
 | lists, structs, bytes, durations, times of day | left out |
 """
 
+import re
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ FEW_VALUES = 20  # a text column with at most so many different values is a cate
 LEAST_WORDS = 3  # in a value of a column of words, on average
 LEAST_SHARE = 0.1  # of different values among the rows of a column of words
 LEAST_HOLDERS = 2  # people, or rows, that share a value of a category, on average
+# Digits with separators and at most a sign: 39,78 or 31.12.2025.
+_SEPARATED = re.compile(r"[-+]?\d+([.,/ -]\d+)+")
 
 
 def kind_of(column: Any, subjects: NDArray[np.int64] | None) -> tuple[str | None, str]:
@@ -68,9 +71,16 @@ def kind_of_text(column: Any, subjects: NDArray[np.int64] | None) -> tuple[str |
         who = "rows" if subjects is None else "people"
         return None, (
             f"its {len(used):,} different values have fewer than {LEAST_HOLDERS} {who} each on "
-            "average, as names and addresses do"
+            f"average, as names and addresses do{_written_otherwise(texts)}"
         )
     return "category", ""
+
+
+def _written_otherwise(texts: list[str]) -> str:
+    """A hint for numbers and dates that are written in a way that is not recognised."""
+    if all(_SEPARATED.fullmatch(text.strip()) for text in texts):
+        return "; write numbers as 39.78 and dates as 2025-12-31 to have them used"
+    return ""
 
 
 def _mean_words(texts: list[str]) -> float:
