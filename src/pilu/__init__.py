@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pilu import accounting, auditing, baselines, datasets, losses, plotting
+    from pilu import accounting, auditing, baselines, datasets, desk, losses, plotting
     from pilu.baselines.compare import compare
     from pilu.certify.certificate import Certificate
     from pilu.certify.exact import Exact
@@ -51,6 +51,7 @@ __all__ = [
     "baselines",
     "compare",
     "datasets",
+    "desk",
     "losses",
     "plotting",
     "verify",
@@ -78,7 +79,7 @@ _HOME = {
     "verify": "estimators.verifying",
 }
 
-_ROOMS = ("accounting", "auditing", "baselines", "datasets", "losses", "plotting")
+_ROOMS = ("accounting", "auditing", "baselines", "datasets", "desk", "losses", "plotting")
 
 
 def __getattr__(name: str) -> Any:

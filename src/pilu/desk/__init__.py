@@ -12,22 +12,39 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pilu.desk.desk import Desk, Outcome
+    from pilu.desk.differences import Difference
     from pilu.desk.langevin_desk import LangevinDesk
+    from pilu.desk.learned import Learned
     from pilu.desk.receipt import Receipt
+    from pilu.desk.refit_desk import DryRun, RefitDesk
     from pilu.store.subjects import Waiting
 
-__all__ = ["Desk", "LangevinDesk", "Outcome", "Receipt", "Waiting"]
+__all__ = [
+    "Desk",
+    "Difference",
+    "DryRun",
+    "LangevinDesk",
+    "Learned",
+    "Outcome",
+    "Receipt",
+    "RefitDesk",
+    "Waiting",
+]
 
 _HOME = {
-    "Desk": "desk",
-    "LangevinDesk": "langevin_desk",
-    "Outcome": "desk",
-    "Receipt": "receipt",
-    "Waiting": "people",
+    "Desk": "desk.desk",
+    "Difference": "desk.differences",
+    "DryRun": "desk.refit_desk",
+    "LangevinDesk": "desk.langevin_desk",
+    "Learned": "desk.learned",
+    "Outcome": "desk.desk",
+    "Receipt": "desk.receipt",
+    "RefitDesk": "desk.refit_desk",
+    "Waiting": "store.subjects",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:  # on first use: `pilu ledger` starts without NumPy
-        return getattr(import_module(f"pilu.desk.{_HOME[name]}"), name)
+        return getattr(import_module(f"pilu.{_HOME[name]}"), name)
     raise AttributeError(f"module 'pilu.desk' has no attribute {name!r}")
