@@ -165,6 +165,27 @@ def test_no_byte_tells_of_what_was_corrected(tmp_path):
     assert found(tmp_path / "store", [*patterns, *patterns_of(words)]) == []
 
 
+def test_no_byte_tells_of_the_evidence_once_it_is_delivered(tmp_path):
+    """A receipt's evidence and exposure are with the person alone."""
+    table, handed, there = write(people(), tmp_path / "people.parquet"), [], []
+    with Desk.fit(tmp_path / "store", table, **OPTIONS) as desk:
+        desk.release()
+
+        def deliver(receipts):
+            handed.extend(receipts)
+            names = ("nonce", "rows_sha256", "transformers_sha256", "fields_sha256")
+            evidence = receipts[0].evidence
+            patterns = [(name, evidence[name].encode()) for name in names]
+            patterns += [("exposure", r.exposure["nonce"].encode()) for r in receipts]
+            there.extend(patterns)
+            assert len(found(desk.folder, patterns)) == 5
+
+        desk.unlearn([WHO, *(f"person {k}" for k in range(10, 20))], deliver=deliver)
+        assert len(handed) == 11
+        assert handed[0].exposure["n_releases"] == 1
+    assert found(tmp_path / "store", there) == []
+
+
 def test_the_search_finds_what_is_there(tmp_path):
     raw = struct.pack("<d", SECRET["age"])
     for k, content in enumerate(

@@ -379,8 +379,8 @@ def an_object(name, **attributes):
 PLANTED = {
     "a class of another library": an_object("subprocess:Popen", args="true"),
     "reached by an import": an_object("sklearn.utils._joblib:joblib.Memory"),
-    "a class of the system, by an import": an_object("numpy.lib._npyio_impl:os.PathLike"),
-    "an object that deletes files": an_object("numpy.lib._datasource:DataSource", _istmpdest=True),
+    "a class of the system, by an import": an_object("numpy.lib._npyio_impl:os._wrap_close"),
+    "an object that deletes files": an_object("numpy.lib.npyio:DataSource", _istmpdest=True),
     "a function": {"kind": "function", "name": "os:system"},
     "a function of a library": {"kind": "function", "name": "numpy:load"},
     "a function of Python": {"kind": "function", "name": "builtins:eval"},
