@@ -17,7 +17,7 @@ from pilu.certify.certificate import Certificate
 from pilu.data.names import hash_of
 from pilu.desk.people import Waiting, leaf_of, waiting_people
 from pilu.desk.predicting import write_predictions
-from pilu.desk.receipt import Receipt, receipts_of
+from pilu.desk.receipt import Receipt, receipts_kept
 from pilu.desk.rewriting import Forgotten
 from pilu.desk.signing import load_key, sign_statement
 from pilu.exceptions import DoneWithTrouble, StoreDamaged, WrongInput
@@ -259,10 +259,8 @@ class Desk:
             log, (people,), kept = ledger.log, ledger.people([place]), ledger.outbox()
         if place not in kept:
             raise WrongInput(f"the receipts of entry {place} were delivered already.")
-        certificate = Certificate.from_json(kept[place]["certificate"])
-        entry, exposures = log.entries[place], kept[place]["exposures"]
+        receipts = receipts_kept(log, place, people, kept[place], known)
         try:
-            receipts = tuple(receipts_of(log, entry, people, certificate, exposures, known or {}))
             if sign is not None:  # the same for all: it is about the entry
                 envelope = sign_statement(receipts[0], sign)
                 receipts = tuple(receipt.signed(envelope) for receipt in receipts)
@@ -275,7 +273,7 @@ class Desk:
                 f"the change is done, but its receipts could not be handed over: {error} "
                 f"`pilu receipts {self.folder}` writes them."
             ) from error
-        return Outcome(certificate, receipts, place, log.head, tuple(notes))
+        return Outcome(receipts[0].certificate, receipts, place, log.head, tuple(notes))
 
 
 def check_signing_key(sign: Path | None) -> None:
