@@ -20,7 +20,7 @@ from pilu.datasets.customers import make_customers
 from pilu.desk import Desk
 from pilu.desk.issued import kept_in_log
 
-COMMANDS = ("unlearn", "request", "verify", "ledger")
+COMMANDS = ("unlearn", "request", "verify", "report", "ledger")
 
 
 def many_people(size: Size) -> int:

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import data, references, work
 
 ROOT = Path(__file__).parent.parent
-SIZES = ("toy", "toy-cyclic", "toy-desk", "toy-softmax", "toy-refit", "toy-living")
+SIZES = ("toy", "toy-cyclic", "toy-desk", "toy-softmax", "toy-refit")
 
 
 @pytest.fixture(scope="module")
@@ -196,3 +196,19 @@ def test_no_path_of_the_machine_is_recorded(run):
     _, record = run
     assert str(ROOT) not in json.dumps(record)
     assert sys.prefix not in json.dumps(record["machine"])
+
+
+@pytest.mark.slow
+def test_the_living_desk_is_timed(tmp_path):
+    """Each of its commands is a process of its own, so that it takes half a minute."""
+    command = [sys.executable, "-m", "benchmarks", "--sizes", "toy-living", "--repeats", "1"]
+    done = subprocess.run(
+        [*command, "--no-growth", "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "bench.json").read_text())
+    rows = {row["work"]: row for row in record["sizes"]["toy-living"]["rows"]}
+    times = record["sizes"]["toy-living"]["times"]
+    expected = times["one person"][0] / (times["reading"][0] + times["refit"][0])
+    assert rows["one person forgotten"]["ratio"] == pytest.approx(expected)
+    assert len(rows) == 8

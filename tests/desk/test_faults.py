@@ -440,7 +440,7 @@ def test_several_at_the_same_time(reports, folder):
     assert found["names"] == [f"arrays-{len(done)}", "key", "ledger.sqlite"]
 
 
-@pytest.mark.parametrize("n_places", [40, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_places", [20, pytest.param(400, marks=pytest.mark.slow)])
 def test_killed_while_it_is_made(reports, n_places):
     """No store, or a whole one; what is left beside it gives way to the next."""
     total, *killed = reports("killed_while_made", n_places)

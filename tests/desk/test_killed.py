@@ -19,7 +19,7 @@ from pilu.desk.signing import make_keys
 PERSON, TABLE = "person number 3", "people.parquet"
 
 
-@pytest.fixture(params=[24, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.fixture(params=[16, pytest.param(300, marks=pytest.mark.slow)])
 def n_places(request):
     return request.param
 

@@ -237,6 +237,13 @@ def test_five_hundred_changes_are_all_there():
     assert "500 people were forgotten." in page.text
 
 
+def test_of_very_many_changes_the_last_are_shown_and_the_page_says_so():
+    page = page_of(refit_crowded(1_200))
+    assert len(page.tables["changes"]) == len(page.tables["log"]) == 1_001
+    assert page.tables["log"][-1][0]["text"] == "1200"
+    assert "The last 1,000 (`pilu ledger` shows all) of 1,200 changes" in page.text
+
+
 def test_nothing_of_the_other_method_is_shown(page):
     assert "budget" not in page.text.lower()
     assert "redraw" not in page.text.lower()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pilu.desk.receipt import receipts_kept
 from pilu.exceptions import CertificateMismatch, LedgerMismatch
 from pilu.store.merkle import Head
 from pilu.store.store import Store, require
@@ -27,6 +28,7 @@ def check_store(
     if since is not None:
         log.growth_from(since)
     _check_files(store, state)
+    _check_outbox(store)
     require(store.folder, log.entries[0].kind == "fit", "the log does not begin with a fit")
     ours = all(entry.record["store"] == state["store"] for entry in log.entries)
     require(store.folder, ours, "an entry of the log is another store's")
@@ -57,6 +59,16 @@ def _check_files(store: Store, state: Mapping[str, Any]) -> None:
     }
     strange = min(files - ours, default=None)
     require(store.folder, strange is None, f"{strange} is not one of its files")
+
+
+def _check_outbox(store: Store) -> None:
+    """What is kept for receipts that were not delivered yet is what their entries name."""
+    with store.ledger.reading() as ledger:
+        log = ledger.log
+        for place, kept in ledger.outbox().items():
+            there = 0 <= place < len(log.entries)
+            require(store.folder, there, f"receipts are kept of entry {place}, which there is not")
+            receipts_kept(log, place, ledger.people([place])[0], kept)
 
 
 def check_receipt(

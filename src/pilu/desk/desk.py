@@ -17,11 +17,10 @@ from pilu.certify.certificate import Certificate, library_versions
 from pilu.data.names import hash_of
 from pilu.desk.checking import check_store
 from pilu.desk.predicting import write_predictions
-from pilu.desk.receipt import Receipt, receipts_of
+from pilu.desk.receipt import Receipt, receipts_kept
 from pilu.desk.rewriting import Forgotten
 from pilu.desk.signing import load_key, sign_statement
 from pilu.exceptions import (
-    CertificateMismatch,
     DoneWithTrouble,
     StoreDamaged,
     WrongInput,
@@ -335,16 +334,7 @@ class Desk:
             if kept is None:
                 raise WrongInput(f"the receipts of entry {place} were delivered already.")
             log, (people,) = ledger.log, ledger.people([place])
-        try:
-            certificate = Certificate.from_json(kept["certificate"])
-            exposures = kept["exposures"]
-            entry = log.entries[place]
-            listed = receipts_of(log, entry, people, certificate, exposures, known or {})
-            return log, tuple(listed)
-        except (CertificateMismatch, KeyError, TypeError, AttributeError):
-            raise StoreDamaged(
-                f"{ledger.path}: what is kept for the receipts of entry {place} was altered."
-            ) from None
+        return log, receipts_kept(log, place, people, kept, known)
 
 
 def check_signing_key(sign: Path | None) -> None:

@@ -86,21 +86,23 @@ class Receipt:
         checks = verify(self.certificate)
         check_is_of(self.certificate, Entry(self.place, canonical(self.entry)))
         check_inclusion(canonical(self.entry), self.place, self.proof, self.head)
-        stated = self.exposure is not None
         if self.person is not None:
             self.person.check(self.entry)
-            stated = stated or "exposure_sha256" in self.person.record
-            if stated:
-                check_exposure(self.exposure, self.person.record)
-        elif stated or "exposure_sha256" in self.entry:
-            stated = True
-            check_exposure_of_all(self.exposure, self.entry)
         return {
             **checks,
             "in_the_log_of_its_head": True,
             "person_is_among_those_of_the_entry": self.person is not None,
-            "exposure_is_that_of_the_log": stated,
+            "exposure_is_that_of_the_log": self.check_exposure(),
         }
+
+    def check_exposure(self) -> bool:
+        """Refuse an exposure that is not the one of the log; False if there is none."""
+        stating = self.entry if self.person is None else self.person.record
+        if self.exposure is None and "exposure_sha256" not in stating:
+            return False
+        check = check_exposure_of_all if self.person is None else check_exposure
+        check(self.exposure, stating)
+        return True
 
     def to_json(self) -> str:
         """The receipt as a file: JSON with a field on each line."""
@@ -209,7 +211,29 @@ def receipts_of(
     proofs = merkle.inclusions([merkle.leaf(canonical(record)) for record in people])
     for place, (record, path) in enumerate(zip(people, proofs, strict=True)):
         person = Person(record, place, tuple(path), known.get(record["subject"]))
-        exposure = exposures.get(person.name)
-        if exposure is not None or "exposure_sha256" in record:
-            check_exposure(exposure, record)
-        yield replace(shared, person=person, exposure=exposure)
+        yield replace(shared, person=person, exposure=exposures.get(person.name))
+
+
+def receipts_kept(
+    log: Log,
+    place: int,
+    people: Sequence[Mapping[str, Any]],
+    kept: Mapping[str, Any],
+    known: Mapping[str, str] | None = None,
+) -> tuple[Receipt, ...]:
+    """The receipts of an entry, from what the outbox keeps for them; refused if it was altered."""
+    try:
+        certificate, exposures = Certificate.from_json(kept["certificate"]), dict(kept["exposures"])
+        receipts = tuple(
+            receipts_of(log, log.entries[place], people, certificate, exposures, known or {})
+        )
+        named = {receipt.person.name for receipt in receipts if receipt.person is not None}
+        whole = certificate.evidence is not None and len(kept) == 2 and named >= exposures.keys()
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError):
+        whole = False
+    if not whole:
+        raise CertificateMismatch(f"what is kept for the receipts of entry {place} was altered.")
+    verify(certificate)
+    for receipt in receipts:
+        receipt.check_exposure()
+    return receipts

@@ -18,6 +18,8 @@ from pilu.report.next_steps import actions_of
 from pilu.report.pictures import draw_budget, draw_costs
 from pilu.report.score_picture import draw_scores
 
+_SHOWN = 1_000  # lines of a table: a page has to open
+
 _HASHES = {  # fields of an entry that hold a hash, and what the page calls them
     "store": "store",
     "subject": "person",
@@ -55,7 +57,7 @@ def render(contents: Contents) -> str:
     )
     environment.filters |= {"up": up, "down": down, "near": near, "when": _format_time}
     environment.filters["digits"] = words.digits
-    environment.globals |= {"count": count}
+    environment.globals |= {"count": count, "last": _last}
     store, scores = shlex.quote(contents.store), contents.scores
     text: str = environment.get_template("page.html").render(
         c=contents,
@@ -69,7 +71,8 @@ def render(contents: Contents) -> str:
         quality=words.describe_quality(contents),
         score_pictures=[] if scores is None else [draw_scores(scores, contents.score_now)],
         kinds=_KINDS,
-        log=[_entry(place, entry) for place, entry in enumerate(contents.entries)],
+        log=[_entry(*one) for one in list(enumerate(contents.entries))[-_SHOWN:]],
+        most_lines=_SHOWN,
         commands=[f"pilu ledger {store} --since {contents.head}", f"pilu verify {store}"],
         store_id=next((e["store"] for e in contents.entries if "store" in e), None),
         **_of_chain(contents),
@@ -92,6 +95,11 @@ def _of_chain(contents: Contents) -> dict[str, Any]:
     }
 
 
+def _last(number: int) -> str:
+    """The beginning of a caption, where a table shows the last lines only."""
+    return f"The last {_SHOWN:,} (`pilu ledger` shows all) of " if number > _SHOWN else ""
+
+
 def _format_time(time: str) -> str:
     """A time to the minute."""
     return f"{parse_time(time):%Y-%m-%d %H:%M}"
@@ -104,6 +112,7 @@ def _entry(place: int, entry: Mapping[str, Any]) -> dict[str, Any]:
             hashes.append(("certificate", Certified(place, entry).sha256))
         hashes.append(("parameters", entry["certificate"]["parameters_sha256"]))
     return {
+        "place": place,
         "time": entry.get("time"),
         "kind": entry.get("kind", "unknown"),
         "words": describe_entry(entry),

@@ -229,6 +229,7 @@ def test_a_worker_that_dies_in_the_middle(mortal, rows, model):
 
 
 @pytest.mark.filterwarnings("ignore")  # of distributed, about the scheduler that is gone
+@pytest.mark.slow  # a minute on a busy machine
 def test_a_scheduler_that_goes_away(rows, doomed):
     from distributed import Client
 

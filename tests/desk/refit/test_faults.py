@@ -17,7 +17,7 @@ from desk.refit.tables import make_rows, write
 from pilu.desk.checking import check_receipt, check_store
 from pilu.desk.desk import Desk
 from pilu.desk.signing import check_signature, make_keys
-from pilu.exceptions import DoneWithTrouble, PiluError, StoreDamaged
+from pilu.exceptions import CertificateMismatch, DoneWithTrouble, PiluError, StoreDamaged
 
 # Disks
 
@@ -377,3 +377,34 @@ def test_interrupted(desk, monkeypatch):
     assert len(desk.log().entries) == 1
     desk.unlearn("person 1")
     assert check_store(desk)
+
+
+@pytest.mark.parametrize("what", ["radius", "epsilon", "n_releases", "nonce", "place", "exposures"])
+def test_receipts_that_were_altered_before_they_were_delivered(old_store, tmp_path, what):
+    """Not said to be whole, and not handed over."""
+    store = tmp_path / "store"
+    shutil.copytree(old_store / "store", store)
+    with sqlite3.connect(store / "ledger.sqlite") as database:
+        ((place, body),) = database.execute("SELECT place, body FROM outbox").fetchall()
+        record = json.loads(body)
+        certificate, (exposure,) = json.loads(record["certificate"]), record["exposures"].values()
+        if what == "radius":
+            certificate["evidence"]["radius"] *= 2
+        elif what == "epsilon":
+            certificate["epsilon"] = 0.01
+        elif what == "exposures":
+            record["exposures"] = {"0" * 32: exposure}
+        elif what != "place":
+            exposure[what] = "other" if what == "nonce" else 17
+        record["certificate"] = json.dumps(certificate)
+        new = (place - 1 if what == "place" else place, json.dumps(record).encode())
+        database.execute("UPDATE outbox SET place = ?, body = ?", new)
+    database.close()
+    handed = []
+    with Desk.open(store) as desk:
+        with pytest.raises(CertificateMismatch):
+            check_store(desk)
+        with pytest.raises(CertificateMismatch):
+            desk.deliver_again(new[0], handed.extend)
+        assert desk.undelivered() == [new[0]]
+    assert handed == []

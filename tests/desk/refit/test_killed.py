@@ -14,7 +14,7 @@ from pilu.desk.desk import Desk
 SAME = ("kinds", "n_rows", "n_gone", "n_waiting", "n_sources", "releases")
 
 
-@pytest.fixture(params=[25, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.fixture(params=[16, pytest.param(300, marks=pytest.mark.slow)])
 def reports(request, tmp_path):
     rows, unused = make_rows(24), {"said", "city", "weight", "income"}
     table = write(rows, tmp_path / "people.csv", unused)
