@@ -64,7 +64,7 @@ SIZES = {
     "toy-desk": Size(n=100, p=50, d=1, T=20, K=5, desk=True),
     "toy-softmax": Size(n=100, p=50, d=3, T=20, K=5, smooth=True),
     "toy-refit": Size(n=200, p=46, d=1, T=1, K=1, refit=True),
-    "toy-living": Size(n=300, p=20, d=1, T=1, K=1, living=True),
+    "toy-living": Size(n=400, p=20, d=1, T=1, K=1, living=True),
     "toy-cyclic": Size(n=100, p=50, d=2, T=40, K=12, b=10),
 }
 

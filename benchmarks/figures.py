@@ -10,7 +10,7 @@ from benchmarks.cluster import rows_quoted
 from benchmarks.cyclic import quoted_together
 from benchmarks.data import Size
 from benchmarks.desk import people_quoted
-from benchmarks.living import COMMANDS, many_people, most_entries
+from benchmarks.living import COMMANDS, lengths, many_people
 from benchmarks.stopwatch import Times
 from benchmarks.work import Counts, Outcome, Plan
 
@@ -166,15 +166,17 @@ def _lines_of_refits(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
 def _lines_of_living(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
     work, one = {"reading": 1.0, "refit": 1.0}, {"one person": 1.0}
     many = f"{many_people(size):,} people in one run"
+    longest = lengths(size)[-1]
     growth = [
         Line(
-            f"{name}, {most_entries(size):,} entries in the log",
-            f"{name}, long log",
+            f"{name}, {length:,} entries in the log",
+            f"{name}, {length} entries",
             "10 entries",
-            {f"{name}, short log": 1.0},
-            2,
+            {f"{name}, 10 entries": 1.0},
+            2 if length == longest else None,
         )
         for name in COMMANDS
+        for length in lengths(size)[1:]
     ]
     return [
         Line("one person forgotten", "one person", "reading + refit", work, 2),

@@ -28,9 +28,9 @@ def many_people(size: Size) -> int:
     return min(10_000, size.n // 4)
 
 
-def most_entries(size: Size) -> int:
-    """Entries of the long log."""
-    return min(10_000, size.n // 4)
+def lengths(size: Size) -> list[int]:
+    """Entries of the logs that are compared, the shortest first."""
+    return [length for length in (10, 100, 1_000, 10_000) if length == 10 or length <= size.n // 4]
 
 
 def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
@@ -52,9 +52,9 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
             _on_a_copy(watch, "one person", folder, [people[0]])
             _on_a_copy(watch, "many people", folder, people[: many_people(size)])
             _start_up(watch)
-        _grow(folder, most_entries(size))
+        _grow(folder, lengths(size))
         for _ in range(plan.repeats):
-            _commands(watch, folder)
+            _commands(watch, folder, lengths(size))
 
 
 def _write_table(path: Path, n: int) -> list[str]:
@@ -109,17 +109,18 @@ def _start_up(watch: Stopwatch) -> None:
         )
 
 
-def _grow(folder: Path, n_entries: int) -> None:
-    """Two small stores with logs of ten and of many entries."""
+def _grow(folder: Path, entries: list[int]) -> None:
+    """Small stores that differ in the length of their logs."""
     _write_table(folder / "few.parquet", 2_000)
     with Desk.fit(
-        folder / "short", folder / "few.parquet", target="churned", subject="customer", id="row"
+        folder / "10", folder / "few.parquet", target="churned", subject="customer", id="row"
     ) as desk:
         certificate = desk.unlearn(["c00000"]).certificate
         _repeat_last(desk, 8, certificate)
-    shutil.copytree(folder / "short", folder / "long")
-    with Desk.open(folder / "long") as desk:
-        _repeat_last(desk, n_entries - 10, certificate)
+    for length in entries[1:]:
+        shutil.copytree(folder / "10", folder / str(length))
+        with Desk.open(folder / str(length)) as desk:
+            _repeat_last(desk, length - 10, certificate)
 
 
 def _repeat_last(desk: Desk, times: int, certificate: Any) -> None:
@@ -138,15 +139,15 @@ def _repeat_last(desk: Desk, times: int, certificate: Any) -> None:
         change.note(record, {**state, "n_fits": state["n_fits"] + times})
 
 
-def _commands(watch: Stopwatch, folder: Path) -> None:
-    """Whole processes on the short and on the long log, in turns."""
+def _commands(watch: Stopwatch, folder: Path, entries: list[int]) -> None:
+    """Whole processes on logs of all lengths, in turns."""
     for k, name in enumerate(COMMANDS):
-        for length in ("short", "long"):
-            number = len(watch.times.get(f"{name}, {length} log", ())) + 1
-            words = _words(name, folder, length, number + 100 * k)
+        for length in entries:
+            number = len(watch.times.get(f"{name}, {length} entries", ())) + 1
+            words = _words(name, folder, str(length), number + 100 * k)
             call = [sys.executable, "-m", "pilu", *words]
             watch.time(
-                f"{name}, {length} log", subprocess.run, call, check=True, capture_output=True
+                f"{name}, {length} entries", subprocess.run, call, check=True, capture_output=True
             )
 
 
