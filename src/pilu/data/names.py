@@ -49,8 +49,10 @@ class Names:
         """All names of rows that are left, with their positions."""
         listed: dict[bytes, list[int]] = {}
         hashes = self.hashes[kind]
+        raw = np.ascontiguousarray(hashes).tobytes()  # slices of it are ten times faster than rows
         for position in np.flatnonzero(hashes.any(axis=1)).tolist():
-            listed.setdefault(hashes[position].tobytes(), []).append(position)
+            hashed = raw[_BYTES * position : _BYTES * (position + 1)]
+            listed.setdefault(hashed, []).append(position)
         return listed
 
     def without(self, rows: Positions) -> "Names":

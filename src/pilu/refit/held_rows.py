@@ -129,9 +129,10 @@ def row_digests(X: Any, y: NDArray[Any], weights: Array | None, key: bytes) -> D
     joined = np.ascontiguousarray(np.hstack(columns))
     sparse = sp.csr_array(X) if sp.issparse(X) else None
     begun, raw = hashlib.blake2b(key=key, digest_size=_BYTES), bytearray()
-    for i, row in enumerate(joined):
+    whole, width = joined.tobytes(), joined.shape[1]
+    for i in range(len(joined)):
         digest = begun.copy()
-        digest.update(row.tobytes())
+        digest.update(whole[width * i : width * (i + 1)])
         if sparse is not None:
             part = slice(sparse.indptr[i], sparse.indptr[i + 1])
             digest.update(sparse.indices[part].astype("<i8").tobytes())
@@ -160,18 +161,23 @@ def _column_bytes(column: Any, key: bytes) -> NDArray[np.uint8]:
     if kind in "biumM":
         plain = np.ascontiguousarray(column)
         return plain.astype(plain.dtype.newbyteorder("<")).reshape(n, -1).view(np.uint8)
-    codes: dict[Any, int] = {}
+    values = column.tolist()
+    keyed: Any = values  # texts are equal to texts only; 1 and True are equal, too
+    if not set(map(type, values)) <= {str, type(None)}:
+        keyed = [(type(v), v) for v in values]
     try:
-        places = [codes.setdefault((type(v), v), len(codes)) for v in column.tolist()]
+        places = {v: k for k, v in enumerate(dict.fromkeys(keyed))}
     except TypeError as error:
         raise TypeError(
             "every value of X and y: argument must be a string, a number, a date or missing, got "
             f"a value that cannot be compared ({error})."
         ) from None
+    typed = places if keyed is not values else [(type(v), v) for v in places]
     hashed = [
-        hashlib.blake2b(_value_bytes(*c), key=key, digest_size=_BYTES).digest() for c in codes
+        hashlib.blake2b(_value_bytes(*c), key=key, digest_size=_BYTES).digest() for c in typed
     ]
-    return np.frombuffer(b"".join(hashed), dtype=np.uint8).reshape(-1, _BYTES)[places]
+    each = np.frombuffer(b"".join(hashed), dtype=np.uint8).reshape(-1, _BYTES)
+    return each[np.fromiter(map(places.__getitem__, keyed), dtype=np.intp, count=n)]
 
 
 def _value_bytes(kind: type, value: Any) -> bytes:

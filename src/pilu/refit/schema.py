@@ -174,7 +174,9 @@ def _plain_targets(y: Any) -> NDArray[Any]:
     values = np.array(y.to_numpy() if hasattr(y, "to_numpy") else y)
     if values.ndim not in (1, 2):
         raise WrongInput(f"y must have one or two dimensions, got shape {values.shape}.")
-    if values.dtype.kind in "OU" and values.ndim == 1:  # numpy would make the text 'nan' of NaN
+    of_texts = isinstance(y, np.ndarray) and y.dtype.kind == "U"  # it can hold nothing else
+    if values.dtype.kind in "OU" and values.ndim == 1 and not of_texts:
+        # numpy would make the text 'nan' of NaN
         for row, value in enumerate(y):
             if value is None or str(value) == "<NA>" or value != value:
                 raise WrongInput(f"y must have no missing values (NaN), got {value!r}, row {row}.")
