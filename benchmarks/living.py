@@ -52,9 +52,9 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
             _on_a_copy(watch, "one person", folder, [people[0]])
             _on_a_copy(watch, "many people", folder, people[: many_people(size)])
             _start_up(watch)
-        _grow(folder, lengths(size))
+        few = _grow(folder, lengths(size))
         for _ in range(plan.repeats):
-            _commands(watch, folder, lengths(size))
+            _commands(watch, folder, lengths(size), few)
 
 
 def _write_table(path: Path, n: int) -> list[str]:
@@ -109,18 +109,19 @@ def _start_up(watch: Stopwatch) -> None:
         )
 
 
-def _grow(folder: Path, entries: list[int]) -> None:
-    """Small stores that differ in the length of their logs."""
-    _write_table(folder / "few.parquet", 2_000)
+def _grow(folder: Path, entries: list[int]) -> list[str]:
+    """Small stores that differ in the length of their logs; the people who are in them."""
+    people = _write_table(folder / "few.parquet", 2_000)
     with Desk.fit(
         folder / "10", folder / "few.parquet", target="churned", subject="customer", id="row"
     ) as desk:
-        certificate = desk.unlearn(["c00000"]).certificate
+        certificate = desk.unlearn(people[:1]).certificate
         _repeat_last(desk, 8, certificate)
     for length in entries[1:]:
         shutil.copytree(folder / "10", folder / str(length))
         with Desk.open(folder / str(length)) as desk:
             _repeat_last(desk, length - 10, certificate)
+    return people[1:]
 
 
 def _repeat_last(desk: Desk, times: int, certificate: Any) -> None:
@@ -139,23 +140,23 @@ def _repeat_last(desk: Desk, times: int, certificate: Any) -> None:
         change.note(record, {**state, "n_fits": state["n_fits"] + times})
 
 
-def _commands(watch: Stopwatch, folder: Path, entries: list[int]) -> None:
+def _commands(watch: Stopwatch, folder: Path, entries: list[int], people: list[str]) -> None:
     """Whole processes on logs of all lengths, in turns."""
     for k, name in enumerate(COMMANDS):
         for length in entries:
-            number = len(watch.times.get(f"{name}, {length} entries", ())) + 1
-            words = _words(name, folder, str(length), number + 100 * k)
+            number = len(watch.times.get(f"{name}, {length} entries", ())) + 100 * k
+            words = _words(name, folder, str(length), number, people[number])
             call = [sys.executable, "-m", "pilu", *words]
             watch.time(
                 f"{name}, {length} entries", subprocess.run, call, check=True, capture_output=True
             )
 
 
-def _words(name: str, folder: Path, length: str, number: int) -> list[str]:
+def _words(name: str, folder: Path, length: str, number: int, person: str) -> list[str]:
     store, out = str(folder / length), str(folder / f"{length}-{name}-{number}")
     return {
-        "unlearn": ["unlearn", store, "--subject", f"c{number:05d}", "--receipt", f"{out}.json"],
-        "request": ["request", store, "--subject", f"c{number:05d}"],
+        "unlearn": ["unlearn", store, "--subject", person, "--receipt", f"{out}.json"],
+        "request": ["request", store, "--subject", person],
         "verify": ["verify", store],
         "report": ["report", store, "--out", f"{out}.html"],
         "ledger": ["ledger", store],
