@@ -139,14 +139,14 @@ def test_all_problems_of_a_table_at_once(run, tmp_path):
     )
     assert all(problem.startswith("pilu:   ") for problem in problems)
     for text in (
-        "column 'price': 1 values are infinite or beyond 1e+50, in row 2",
+        "column 'price': 1 value is infinite or beyond 1e+50, in row 2",
         "--ignore price",
-        "--target left: 1 classes are missing, in row 3. Leave such rows out.",
-        "--weight w: 1 weights are missing, in row 3",
-        "--weight w: 1 weights are negative, in row 2",
+        "--target left: 1 class is missing, in row 3. Leave such rows out.",
+        "--weight w: 1 weight is missing, in row 3",
+        "--weight w: 1 weight is negative, in row 2",
         "--id order: every row must have a name of its own, got 1 repeated",
         "use --subject order",
-        "--subject customer: 1 names are missing, in row 2",
+        "--subject customer: 1 name is missing, in row 2",
     ):
         assert any(text in problem for problem in problems), text
     assert not (tmp_path / "store").exists()

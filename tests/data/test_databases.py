@@ -171,7 +171,7 @@ def test_an_address_keeps_its_password_to_itself():
     ],
 )
 def test_a_wrong_address_is_not_repeated(where):
-    with pytest.raises(WrongInput, match=r"^source must be .*\.$") as caught:
+    with pytest.raises(WrongInput, match=r"^table must be .*\.$") as caught:
         open_source(where)
     assert "secret" not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None

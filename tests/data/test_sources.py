@@ -333,7 +333,7 @@ def test_what_is_not_there(tmp_path):
         assert not open_source(tmp_path / where).exists()
     assert not open_source(text(tmp_path / "bad.parquet", "x")).exists()
     for where in ("a.xlsx", "s3://bucket/key.parquet", ""):
-        with pytest.raises(WrongInput, match="source must"):
+        with pytest.raises(WrongInput, match="table must"):
             open_source(where)
     assert "It has id, x, n, seen." in complaint(path, ["id", "zz"])
     assert "as_text must be columns of" in complaint(path, as_text=["zz"])

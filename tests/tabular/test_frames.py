@@ -264,12 +264,12 @@ def test_all_problems_of_a_later_table_are_listed_at_once():
         "there is no column 'gone'",
         "column 'fine': 2 values are infinite or beyond 1e+50, the first in row 2",
         "--target y: 2 classes are missing, the first in row 2",
-        "--weight w: 1 weights are missing, in row 2",
-        "--weight w: 1 weights are negative, in row 1",
-        "--weight w: 1 weights are infinite, in row 3",
+        "--weight w: 1 weight is missing, in row 2",
+        "--weight w: 1 weight is negative, in row 1",
+        "--weight w: 1 weight is infinite, in row 3",
         "--id name: every row must have a name of its own, got 1 repeated, the first 'r1' in row 3 "
         "as in row 1",
-        "--subject who: 1 names are missing, in row 2",
+        "--subject who: 1 name is missing, in row 2",
     ]
     problems = error.value.problems
     assert [p[: len(e)] for p, e in zip(problems, expected, strict=True)] == expected

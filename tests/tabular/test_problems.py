@@ -47,12 +47,12 @@ def test_many_problems_at_once():
             "--categories tags: the column must hold text or numbers, got list<",
             "--categories day: the column must hold text or numbers, got date32[day].",
             "--target left: 2 classes are missing, the first in row 2.",
-            "--weight weight: 1 weights are missing, in row 3.",
-            "--weight weight: 1 weights are negative, in row 2.",
-            "--weight weight: 1 weights are infinite, in row 4.",
+            "--weight weight: 1 weight is missing, in row 3.",
+            "--weight weight: 1 weight is negative, in row 2.",
+            "--weight weight: 1 weight is infinite, in row 4.",
             "--id row: every row must have a name of its own, got 2 repeated, the first '2' in "
             "row 3 as in row 2.",
-            "--subject customer: 1 names are missing, in row 2.",
+            "--subject customer: 1 name is missing, in row 2.",
             "--target left: there must be at least 2 classes, got 'yes' only.",
         ],
     )
@@ -104,13 +104,13 @@ def test_a_column_that_is_there_twice():
         ([1, -2, 3, -4], {"model": "poisson"}, "--target y: 2 targets are not non-negative, the "
          "first in row 2. Leave such rows out, or choose --model ridge."),
         ([0] * 4, {"model": "poisson"}, "--target y: at least one count must be above 0 for"),
-        ([1, 2, 0, 4], {"model": "gamma"}, "--target y: 1 targets are not positive, in row 3."),
+        ([1, 2, 0, 4], {"model": "gamma"}, "--target y: 1 target is not positive, in row 3."),
         ([0.5, 1.5, 0.5, 1.5], {"model": "logistic"}, "--target y: 4 classes are not whole"),
         ([date(2020, 1, 1)] * 4, {}, "--target y: the target must be a number, got date32[day]. "
          "Name another column by --target."),
         ([[1]] * 4, {}, "--target y: the target must be a number, got list<"),
         ([1.5, None, 2.5, math.nan], {}, "--target y: 2 targets are missing, the first in row 2."),
-        ([1.5, math.inf, 2.5, 3.5], {}, "--target y: 1 values are infinite or beyond 1e+50, in"),
+        ([1.5, math.inf, 2.5, 3.5], {}, "--target y: 1 value is infinite or beyond 1e+50, in"),
         ([None] * 4, {}, "--target y: 4 targets are missing, the first in row 1."),
         (GOOD["y"], {"subject": "x"}, "--subject x: names must be text or whole numbers, got"),
     ],

@@ -106,7 +106,7 @@ def quoted(*names: str) -> str:
 
 def _wrong(allowed: str, got: str, example: str) -> WrongInput:
     return WrongInput(
-        f"source must be {allowed}, got {got}. Write it as {example}, and any of @ / ? # in a "
+        f"table must be {allowed}, got {got}. Write it as {example}, and any of @ / ? # in a "
         "password as %40 %2F %3F %23."
     )
 

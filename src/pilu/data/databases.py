@@ -103,7 +103,7 @@ class DuckDbSource(_Database):
         address = parse_address(where, example)
         if address.server or address.user or not address.path.strip("/") or address.parameters:
             raise WrongInput(
-                "source must be duckdb:/// and a path, then table= and maybe order=, got another "
+                "table must be duckdb:/// and a path, then table= and maybe order=, got another "
                 f"form. Write it as {example}, with four slashes for an absolute path."
             )
         self._path = Path(unquote(address.path)[1:]).absolute()
@@ -115,7 +115,7 @@ class DuckDbSource(_Database):
         duckdb = need("duckdb", for_="reading DuckDB", extra="duckdb")
         if not self._path.is_file():
             raise WrongInput(
-                f"source must be a DuckDB file, got {self._path}, where there is none. Check "
+                f"table must be a DuckDB file, got {self._path}, where there is none. Check "
                 "the path; an absolute one has four slashes."
             )
         try:

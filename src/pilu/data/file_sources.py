@@ -126,7 +126,7 @@ class FileSource:
             paths = list(_files_under(self._path))
         if not paths:
             raise WrongInput(
-                f"source must be a file, a folder or a pattern with files, got {self.name}, "
+                f"table must be a file, a folder or a pattern with files, got {self.name}, "
                 "where there is none. Check the path."
             )
         paths = sorted(set(paths))
@@ -186,7 +186,7 @@ def _format_of(path: Path, where: str | None = None) -> type[TableFile]:
     for ending, kind in FORMATS.items():
         if name.endswith(ending):
             return kind
-    subject = "source must end" if where is None else f"{where} must hold files that end"
+    subject = "table must end" if where is None else f"{where} must hold files that end"
     remedy = "Check the path, or convert the file." if where is None else _BY_PATTERN
     raise WrongInput(f"{subject} in one of {', '.join(FORMATS)}, got {path.name}. {remedy}")
 

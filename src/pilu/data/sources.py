@@ -38,12 +38,12 @@ def open_source(where: str | Path) -> Source:
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", where) if isinstance(where, str) else None
     if scheme is None or not isinstance(where, str):
         if not str(where):
-            raise WrongInput("source must be a path or an address, got ''. Name a file.")
+            raise WrongInput("table must be a path or an address, got ''. Name a file.")
         return FileSource(Path(where))
     database = _DATABASES.get(scheme[1].lower())
     if database is None:  # the rest may hold a password
         raise WrongInput(
-            f"source must be a path, duckdb:///... or postgresql://..., got {scheme[1]}://. "
+            f"table must be a path, duckdb:///... or postgresql://..., got {scheme[1]}://. "
             "Copy the table to a file."
         )
     return database(where)

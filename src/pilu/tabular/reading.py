@@ -198,6 +198,8 @@ class Reader:
         if len(places):
             first = f"the first in row {places[0] + 1}" if len(places) > 1 else ""
             first = first or f"in row {places[0] + 1}"
+            if len(places) == 1:  # "names are missing", "values are infinite"
+                what = what.replace("classes are ", "class is ").replace("s are ", " is ", 1)
             self.problems.append(f"{where}: {len(places):,} {what}, {first}. {remedy}")
 
     def _first_text(self, column: Any) -> str:

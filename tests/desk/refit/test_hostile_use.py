@@ -71,7 +71,7 @@ def test_two_ways_to_write_a_letter_are_two_names(tmp_path):
 def test_a_person_without_a_name(tmp_path):
     rows = make_rows(60)
     rows[5]["person"] = ""
-    with pytest.raises(WrongInput, match="1 names are missing, in row 6"):
+    with pytest.raises(WrongInput, match="1 name is missing, in row 6"):
         fitted(tmp_path, rows)
 
 
