@@ -68,7 +68,7 @@ def _check_outbox(store: Store) -> None:
         for place, kept in ledger.outbox().items():
             there = 0 <= place < len(log.entries)
             require(store.folder, there, f"receipts are kept of entry {place}, which there is not")
-            receipts_kept(log, place, ledger.people([place])[0], kept)
+            receipts_kept(ledger, place, kept)
 
 
 def check_receipt(

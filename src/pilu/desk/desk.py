@@ -333,8 +333,7 @@ class Desk:
             kept = ledger.outbox().get(place)
             if kept is None:
                 raise WrongInput(f"the receipts of entry {place} were delivered already.")
-            log, (people,) = ledger.log, ledger.people([place])
-        return log, receipts_kept(log, place, people, kept, known)
+            return ledger.log, receipts_kept(ledger, place, kept, known)
 
 
 def check_signing_key(sign: Path | None) -> None:

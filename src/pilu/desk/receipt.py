@@ -15,8 +15,9 @@ from pilu.certify.certificate import Certificate, strict_json
 from pilu.certify.verify import verify
 from pilu.desk.exposed import check_exposure, check_exposure_of_all
 from pilu.desk.issued import check_is_of
-from pilu.exceptions import CertificateMismatch, LedgerMismatch
+from pilu.exceptions import CertificateMismatch, LedgerMismatch, StoreDamaged
 from pilu.store import merkle
+from pilu.store.ledger import Ledger
 from pilu.store.log import Entry, Log, canonical
 from pilu.store.merkle import Head, check_inclusion
 
@@ -215,13 +216,13 @@ def receipts_of(
 
 
 def receipts_kept(
-    log: Log,
-    place: int,
-    people: Sequence[Mapping[str, Any]],
-    kept: Mapping[str, Any],
-    known: Mapping[str, str] | None = None,
+    ledger: Ledger, place: int, kept: Mapping[str, Any], known: Mapping[str, str] | None = None
 ) -> tuple[Receipt, ...]:
-    """The receipts of an entry, from what the outbox keeps for them; refused if it was altered."""
+    """The receipts of an entry, from what the outbox keeps for them; refused if it was altered.
+
+    Call it within a transaction of the ledger.
+    """
+    (people,), log = ledger.people([place]), ledger.log
     try:
         certificate, exposures = Certificate.from_json(kept["certificate"]), dict(kept["exposures"])
         receipts = tuple(
@@ -229,11 +230,14 @@ def receipts_kept(
         )
         named = {receipt.person.name for receipt in receipts if receipt.person is not None}
         whole = certificate.evidence is not None and len(kept) == 2 and named >= exposures.keys()
-    except (IndexError, KeyError, TypeError, ValueError, AttributeError):
+        verify(certificate)
+        for receipt in receipts:
+            receipt.check_exposure()
+    except (CertificateMismatch, KeyError, TypeError, ValueError, AttributeError):
         whole = False
     if not whole:
-        raise CertificateMismatch(f"what is kept for the receipts of entry {place} was altered.")
-    verify(certificate)
-    for receipt in receipts:
-        receipt.check_exposure()
+        raise StoreDamaged(
+            f"{ledger.path}: what is kept for the receipts of entry {place} was altered. Restore "
+            "the directory from a backup."
+        )
     return receipts

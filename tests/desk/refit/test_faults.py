@@ -17,7 +17,7 @@ from desk.refit.tables import make_rows, write
 from pilu.desk.checking import check_receipt, check_store
 from pilu.desk.desk import Desk
 from pilu.desk.signing import check_signature, make_keys
-from pilu.exceptions import CertificateMismatch, DoneWithTrouble, PiluError, StoreDamaged
+from pilu.exceptions import DoneWithTrouble, PiluError, StoreDamaged
 
 # Disks
 
@@ -402,9 +402,9 @@ def test_receipts_that_were_altered_before_they_were_delivered(old_store, tmp_pa
     database.close()
     handed = []
     with Desk.open(store) as desk:
-        with pytest.raises(CertificateMismatch):
+        with pytest.raises(StoreDamaged):
             check_store(desk)
-        with pytest.raises(CertificateMismatch):
+        with pytest.raises(StoreDamaged):
             desk.deliver_again(new[0], handed.extend)
         assert desk.undelivered() == [new[0]]
     assert handed == []
