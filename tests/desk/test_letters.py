@@ -7,6 +7,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
@@ -18,8 +19,6 @@ from pilu.desk.exposed import exposure_record
 from pilu.desk.letters import letter_of, variables_of
 from pilu.desk.receipt import Receipt
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, WrongInput
-
-pd = pytest.importorskip("pandas")
 
 DETAILS = {"company": "Acme & Sons", "contact": "1 Main Street\nSpringfield", "name": "Anna Meier"}
 

@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
@@ -19,8 +20,6 @@ from pilu.desk import Desk, LangevinDesk
 from pilu.exceptions import PiluError
 from pilu.report.page import render
 from report.test_page import Page
-
-pd = pytest.importorskip("pandas")
 
 
 @pytest.fixture(scope="module")

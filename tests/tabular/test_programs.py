@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+import skops.io as skops
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
@@ -140,7 +141,6 @@ def test_three_classes_minimise_the_softmax_objective():
 @pytest.mark.parametrize("alpha", [1.0, "auto"])
 @pytest.mark.parametrize("words", [False, True])
 def test_programs_can_be_forgotten_from_and_saved(model, alpha, words):
-    skops = pytest.importorskip("skops.io")
     table = customers()
     layout = laid_out(table, model, words=words)
     assert ("note" in layout.kinds) is words

@@ -1,5 +1,6 @@
 """Files that know their types: Parquet, Arrow IPC (Feather) and NumPy arrays."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -13,7 +14,7 @@ from pilu.data.source import arrow, reason
 from pilu.exceptions import WrongInput
 
 
-class _TypedFile:
+class _TypedFile(ABC):
     """One file; its columns are read as they are, then cast where files differ."""
 
     label: str
@@ -49,11 +50,13 @@ class _TypedFile:
         schemas = [pa.schema([("x", kind)]) for kind in types]
         return pa.unify_schemas(schemas, promote_options="permissive").field("x").type
 
+    @abstractmethod
     def _schema(self) -> Any:
-        raise NotImplementedError
+        """The columns of the file and their types."""
 
+    @abstractmethod
     def _read(self, names: Sequence[str]) -> Any:
-        raise NotImplementedError
+        """Some columns of all rows."""
 
     @contextmanager
     def _whole(self) -> Iterator[None]:

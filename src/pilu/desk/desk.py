@@ -5,6 +5,8 @@ both share is here: the queue of requests, and receipts, which are signed and ha
 change that they certify is in the log.
 """
 
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -20,11 +22,7 @@ from pilu.desk.predicting import write_predictions
 from pilu.desk.receipt import Receipt, receipts_kept
 from pilu.desk.rewriting import Forgotten
 from pilu.desk.signing import load_key, sign_statement
-from pilu.exceptions import (
-    DoneWithTrouble,
-    StoreDamaged,
-    WrongInput,
-)
+from pilu.exceptions import DoneWithTrouble, StoreDamaged, WrongInput
 from pilu.report.data import Contents
 from pilu.store.disk import named_after, replaced_by
 from pilu.store.log import Log
@@ -70,7 +68,7 @@ class _NobodyIsWaiting(Exception):
     """Ends a change that would forget nobody."""
 
 
-class Desk:
+class Desk(ABC):
     """An open store, and what can be done with it."""
 
     method: ClassVar[str]
@@ -127,9 +125,9 @@ class Desk:
         with self.store.ledger.reading() as ledger:
             return waiting_people(ledger)
 
+    @abstractmethod
     def forgotten(self) -> Forgotten:
         """Who was forgotten, to find their rows in a table."""
-        raise NotImplementedError
 
     # Requests
 
@@ -143,7 +141,11 @@ class Desk:
             change.note({"kind": "request", "due": when}, people=leaves)
 
     def unlearn(self, subjects: Any, **options: Any) -> Outcome:
-        """Forget all rows of people, as one group."""
+        """Forget all rows of people, as one group.
+
+        Options are `table` (if it was moved), `deliver` and `sign`; in a Langevin store also those
+        of `LangevinRidge.unlearn`, and `redraw_if_needed` and `recollect`.
+        """
         people = one_or_many(subjects)
 
         def choose(change: Change) -> list[bytes]:
@@ -166,12 +168,13 @@ class Desk:
         except _NobodyIsWaiting:  # another process was faster
             return None
 
+    @abstractmethod
     def _forget(self, choose: Callable[[Change], list[bytes]], **options: Any) -> Outcome:
-        raise NotImplementedError
+        """Forget the people whom `choose` names, within one transaction."""
 
+    @abstractmethod
     def _check_known(self, change: Change, people: Sequence[Any]) -> None:
         """Refuse people who are not in the model, all of them in one error."""
-        raise NotImplementedError
 
     def _hashed(self, people: Iterable[Any]) -> list[bytes]:
         return [hash_of(name, self.store.key) for name in people]
@@ -188,13 +191,13 @@ class Desk:
         if out is not None and self.folder.resolve() in Path(out).resolve().parents:
             raise WrongInput(f"out must not be in the store, got {out}. Choose another folder.")
 
+    @abstractmethod
     def _predictions(self, rows: str | Path, probabilities: bool) -> tuple[list[str], Any]:
         """Names of columns and batches of lines."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tables(self) -> list[str]:
         """Where the store finds its rows."""
-        raise NotImplementedError
 
     def release(self, out: Path | None = None, format: str = "json") -> dict[str, Any]:
         """Write the model to a file that may be handed out; logged, and bound to its certificate.
@@ -217,9 +220,9 @@ class Desk:
             change.note(entry, state)
         return record
 
+    @abstractmethod
     def _released(self, snapshot: Snapshot, format: str) -> tuple[bytes, dict[str, Any]]:
         """The content of a file, and its record with the hash of the content or of itself."""
-        raise NotImplementedError
 
     # Reports and checks
 
@@ -256,9 +259,9 @@ class Desk:
             **{"table": None, "score": None, "chain": None, **self._report_part(table, people)},
         )
 
+    @abstractmethod
     def _report_part(self, table: str | Path | None, people: int) -> dict[str, Any]:
         """What a report shows of the model and the tables, by the names of `Contents`."""
-        raise NotImplementedError
 
     def verify(
         self, *, since: Head | None = None, table: str | Path | None = None
@@ -271,13 +274,13 @@ class Desk:
 
     # Checks of a method's own, for `desk.checking`
 
+    @abstractmethod
     def check_contents(self, people: Any, table: str | Path | None) -> dict[str, bool]:
         """Check that state, arrays and log agree; with a table, also with its rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check_receipt_against_data(self, receipt: Receipt, people: Any, table: str | Path) -> bool:
         """Check a receipt against the rows; False where nothing can be compared."""
-        raise NotImplementedError
 
     # Receipts
 
@@ -348,8 +351,8 @@ def one_or_many(subjects: Any) -> list[Any]:
     people = list(subjects) if several else [subjects]
     if not people:
         raise WrongInput("subjects must have at least one name, got none.")
-    if len({str(name) for name in people}) != len(people):
-        twice = next(name for name in people if [str(p) for p in people].count(str(name)) > 1)
+    twice, times = Counter(map(str, people)).most_common(1)[0]
+    if times > 1:
         raise WrongInput(f"subjects must be distinct, got {twice!r} twice. Remove the duplicates.")
     return people
 

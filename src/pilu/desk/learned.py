@@ -34,7 +34,8 @@ class Learned:
     def of(cls, program: Any, rows: Rows, layout: Layout, how: Mapping[str, Any]) -> "Learned":
         """Score a program on rows by cross-validation, split by person."""
         table = rows.table
-        frame = Frame(table.X, table.y, table.weights, None, list(rows.people))
+        people = None if layout.subject is None else list(rows.people)
+        frame = Frame(table.X, table.y, table.weights, None, people)
         score = cross_validated(program, frame, layout)
         steps: tuple[str, ...] = (f"Your own pipeline, {how.get('path')}:{how.get('function')}.",)
         if how["kind"] == "default":

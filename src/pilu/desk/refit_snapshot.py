@@ -26,8 +26,6 @@ from pilu.store.store import Snapshot
 from pilu.tabular.frames import frame_of
 from pilu.tabular.layout import Layout
 
-_NO_ROWS = np.zeros((0, 16), dtype=np.uint8)
-
 
 @dataclass(frozen=True)
 class RefitSnapshot:
@@ -164,6 +162,6 @@ def saved_arrays(
     return [
         *names,
         ("digests", rows.table.digests),
-        ("suppressed", gone if len(gone) else _NO_ROWS),
+        ("suppressed", gone),
         ("released", np.frombuffer(model, dtype=np.uint8)),
     ]
