@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One process a core and one thread a process: small matrices have no use for more.
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick test test-slow test-browser test-deploy test-sources bench bench-quick bench-growth lint types clean
+.PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick test test-slow test-browser test-deploy test-sources bench bench-quick bench-growth lint types clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -14,6 +14,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 	$(PIP) -e ".[desk]"
 	touch $@
 
+.venv/service: .venv/desk
+	$(PIP) -e ".[serve]"
+	touch $@
+
 .venv/ready: .venv/desk
 	$(PIP) -e ".[dev]"
 	touch $@
@@ -21,6 +25,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 demo: .venv/desk
 	rm -rf demo-output
 	$(BIN)/pilu demo --out demo-output
+
+# The service, with made-up customers; the address and a token are printed.
+serve: .venv/service
+	$(BIN)/pilu serve --demo serve-output
 
 digits: .venv/ready
 	$(BIN)/python examples/digits.py --out digits-output
@@ -58,8 +66,10 @@ test: .venv/ready lint types
 test-slow: .venv/ready
 	$(TEST) -m slow
 
-# Needs Debian's packages chromium and chromium-driver.
+# Needs Debian's packages chromium and chromium-driver. Of the package with axe, only the script is
+# used: its other dependency would be a browser.
 test-browser: .venv/ready
+	$(PIP) --no-deps axe-playwright-python
 	$(TEST) tests/browser -m browser
 
 # Adds MLflow: 100 MB for five tests, which `make test` skips.
@@ -69,14 +79,14 @@ test-deploy: .venv/ready
 
 # Needs Debian's package postgresql; the tests start a server of their own on a socket.
 test-sources: .venv/ready
-	$(PIP) -e ".[sources]"
+	$(PIP) -e ".[sources,serve-postgres]"
 	$(TEST) tests/sources -m sources
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks --plot
 
 bench-quick: .venv/ready
-	$(BIN)/python -m benchmarks --sizes small small-cyclic small-desk small-cluster small-softmax small-refit small-living --repeats 1 --no-growth
+	$(BIN)/python -m benchmarks --sizes small small-cyclic small-desk small-cluster small-softmax small-refit small-living small-serve --repeats 1 --no-growth
 
 bench-growth: .venv/ready
 	$(BIN)/python -m benchmarks --sizes --plot --name growth
@@ -89,4 +99,4 @@ types: .venv/ready
 	$(BIN)/mypy
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build demo-output digits-output compare-output audit-output attack-output exposure-output bench-output
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build demo-output digits-output compare-output audit-output attack-output exposure-output bench-output serve-output

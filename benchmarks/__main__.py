@@ -20,6 +20,7 @@ from benchmarks import (
     memory,
     plot,
     refit,
+    serve,
     smooth,
     table,
     work,
@@ -37,6 +38,7 @@ JUDGED = (
     "softmax",
     "refit",
     "living",
+    "serve",
 )  # the sizes that the figures to reach are for
 
 
@@ -76,7 +78,7 @@ def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
 
     began = time.monotonic()
     try:
-        kinds = (size.b, size.desk, size.cluster, size.smooth, size.refit, size.living)
+        kinds = (size.b, size.desk, size.cluster, size.smooth, size.refit, size.living, size.serve)
         in_memory = not any(kinds)
         if in_memory and not options.no_memory and memory.is_measurable():
             entry["memory"] = memory.peaks(name, None if options.full else options.memory_seconds)
@@ -87,6 +89,7 @@ def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
         measure = smooth.measure if size.smooth else measure
         measure = refit.measure if size.refit else measure
         measure = living.measure if size.living else measure
+        measure = serve.measure if size.serve else measure
         measure(size, plan, Stopwatch(outcome.times, name, save), outcome)
     finally:
         entry["load"].append(machine.load())

@@ -14,7 +14,8 @@ class Size:
 
     With a batch size b, T and K count steps on mini-batches. At a `desk` size a store is
     timed, at a `cluster` size a fit of several files, at a `smooth` one softmax regression, at a
-    `refit` one the heads of `benchmarks/refit.py`, at a `living` one the desk of refits.
+    `refit` one the heads of `benchmarks/refit.py`, at a `living` one the desk of refits, at a
+    `serve` one the service.
     """
 
     n: int
@@ -28,6 +29,7 @@ class Size:
     smooth: bool = False
     refit: bool = False
     living: bool = False
+    serve: bool = False
 
     @property
     def data_bytes(self) -> int:
@@ -35,7 +37,7 @@ class Size:
         return 8 * self.n * (self.p - 1)
 
     def __str__(self) -> str:
-        kinds = ("desk", "cluster", "smooth", "refit", "living")
+        kinds = ("desk", "cluster", "smooth", "refit", "living", "serve")
         numbers = {k: v for k, v in asdict(self).items() if k not in kinds and v is not None}
         return ", ".join(f"{k} = {v}" for k, v in numbers.items())
 
@@ -53,6 +55,7 @@ SIZES = {
     "softmax": Size(n=4_000, p=2_049, d=10, T=300, K=20, smooth=True),
     "refit": Size(n=40_000, p=46, d=1, T=1, K=1, refit=True),
     "living": Size(n=40_000, p=20, d=1, T=1, K=1, living=True),
+    "serve": Size(n=40_000, p=20, d=1, T=1, K=1, serve=True),
     "small": Size(n=400, p=120, d=1, T=50, K=5),
     "small-cyclic": Size(n=400, p=120, d=1, T=80, K=5, b=50),
     "small-desk": Size(n=400, p=120, d=1, T=50, K=5, desk=True),
@@ -60,6 +63,7 @@ SIZES = {
     "small-softmax": Size(n=400, p=120, d=4, T=50, K=5, smooth=True),
     "small-refit": Size(n=2_000, p=46, d=1, T=1, K=1, refit=True),
     "small-living": Size(n=2_000, p=20, d=1, T=1, K=1, living=True),
+    "small-serve": Size(n=2_000, p=20, d=1, T=1, K=1, serve=True),
     "toy": Size(n=100, p=50, d=2, T=20, K=5),
     "toy-desk": Size(n=100, p=50, d=1, T=20, K=5, desk=True),
     "toy-softmax": Size(n=100, p=50, d=3, T=20, K=5, smooth=True),

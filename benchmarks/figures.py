@@ -40,10 +40,12 @@ def rows(
     describe = _lines_of_softmax if size.smooth else describe
     describe = _lines_of_refits if size.refit else describe
     describe = _lines_of_living if size.living else describe
+    describe = _lines_of_the_service if size.serve else describe
     found = [
         *_timed(describe(size, plan, outcome), outcome.times),
         *_counted(size, outcome.counts),
         *_workers(outcome.counts),
+        *_service(outcome),
         *_beyond_steps(outcome.times),
         *_blocks(outcome.counts),
         *_memory(size, measured),
@@ -184,6 +186,47 @@ def _lines_of_living(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
         Line("pilu --help", "pilu --help", "import numpy", {"import numpy": 1.0}, 3),
         *growth,
     ]
+
+
+def _lines_of_the_service(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
+    health = {"health, each": 1.0}
+    return [
+        Line("status, against the least answer", "status, each", "/health", health),
+        Line("prediction, against the same", "prediction, each", "/health", health),
+        Line("a request made, against the same", "made, each", "/health", health),
+    ]
+
+
+# Figures of the service with a limit of their own: the time, its unit, the limit, what it is of.
+_OF_THE_SERVICE = (
+    ("status while people are forgotten", "status, each", "ms", 1.0, "1,000 a second"),
+    ("  p99", "status, p99", "ms", 20.0, "20 ms"),
+    ("prediction of one row", "prediction, each", "ms", 2.0, "500 a second"),
+    ("  p99", "prediction, p99", "ms", None, "20 ms"),
+    ("start-up", "start-up", "s", 3.0, "3 s"),
+    ("memory, idle", "memory, idle", "MB", 250.0, "250 MB"),
+    ("  while it predicts", "memory, predicting", "MB", None, "250 MB"),
+    ("1,000 requests at once, carried out", "carried out", "s", None, "10 s"),
+)
+_REFERENCES = {"1,000 a second": 1.0, "20 ms": 20.0, "500 a second": 2.0, "3 s": 3.0,
+               "250 MB": 250.0, "10 s": 10.0}  # fmt: skip
+
+
+def _service(outcome: Outcome) -> Iterable[Row]:
+    for work, name, unit, limit, reference in _OF_THE_SERVICE:
+        if name in outcome.times:
+            values = [(1000.0 if unit == "ms" else 1.0) * t for t in outcome.times[name]]
+            value, against = statistics.median(values), _REFERENCES[reference]
+            spread = f"{min(values):.3g} to {max(values):.3g}"
+            yield Row(
+                work, value, unit, reference, against, value / against,
+                None if limit is None else 1, len(values), spread,
+            )  # fmt: skip
+    for name in ("lost", "doubled", "not_verified"):
+        if name in outcome.counts:
+            found = outcome.counts[name]
+            called = f"requests {name.replace('_', ' ')}"
+            yield Row(called, found, "rows", "none", 1, found, 0, 1, "counted")
 
 
 def _beyond_steps(times: Times) -> Iterable[Row]:

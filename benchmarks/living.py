@@ -37,7 +37,7 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
     """Time the desk on a customer table of twenty columns in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="pilu-bench-") as name:
         folder = Path(name)
-        people = _write_table(folder / "people.parquet", size.n)
+        people = write_table(folder / "people.parquet", size.n)
         with Desk.fit(
             folder / "store",
             folder / "people.parquet",
@@ -57,7 +57,7 @@ def measure(size: Size, plan: Plan, watch: Stopwatch, outcome: Outcome) -> None:
             _commands(watch, folder, lengths(size), few)
 
 
-def _write_table(path: Path, n: int) -> list[str]:
+def write_table(path: Path, n: int) -> list[str]:
     """A customer table with numbers, texts, dates and booleans; the names of its people."""
     X, y, subjects, *_ = make_customers(n)
     rng = np.random.default_rng(1)
@@ -111,7 +111,7 @@ def _start_up(watch: Stopwatch) -> None:
 
 def _grow(folder: Path, entries: list[int]) -> list[str]:
     """Small stores that differ in the length of their logs; the people who are in them."""
-    people = _write_table(folder / "few.parquet", 2_000)
+    people = write_table(folder / "few.parquet", 2_000)
     with Desk.fit(
         folder / "10", folder / "few.parquet", target="churned", subject="customer", id="row"
     ) as desk:

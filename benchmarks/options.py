@@ -14,7 +14,17 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--sizes",
         nargs="*",
-        default=["nyu", "mnist", "cyclic", "desk", "cluster", "softmax", "refit", "living"],
+        default=[
+            "nyu",
+            "mnist",
+            "cyclic",
+            "desk",
+            "cluster",
+            "softmax",
+            "refit",
+            "living",
+            "serve",
+        ],
         choices=[*SIZES],
     )
     parser.add_argument("--repeats", type=int, default=5)

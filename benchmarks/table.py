@@ -52,6 +52,12 @@ _ABOUT_LIVING = (
 )
 
 
+_ABOUT_SERVE = (
+    "Calls come from another process over loopback, 8 connections (32 to predict), for 8 seconds. "
+    "{deletions} people were forgotten one after the other while the status was read."
+)
+
+
 def notes(size: Size, plan: Plan, counts: Counts, measured: Mapping[str, Any] | None) -> list[str]:
     """What was scaled, or not measured."""
     whole = size.T + size.K
@@ -62,6 +68,8 @@ def notes(size: Size, plan: Plan, counts: Counts, measured: Mapping[str, Any] | 
         )
     if size.living:
         return [_ABOUT_LIVING]
+    if size.serve:
+        return [_ABOUT_SERVE.format(deletions=counts.get("deletions", 0))]
     if size.cluster or size.smooth:
         return []
     if size.desk:

@@ -22,6 +22,8 @@ ROOMS = [
     "report",
     "desk",
     "datasets",
+    "client",
+    "service",
     "cli",
 ]
 FOUNDATION = {"_checks", "_digits", "_extras", "_processes", "_progress", "exceptions"}

@@ -14,6 +14,7 @@ PiluError
 |-- BudgetSpent           a request would exceed a store's budget; nothing was changed
 |-- DoneWithTrouble       the change was made, but something failed afterwards
 |-- StoreDamaged          a file of a store cannot be read or written; the message names it
+|-- DatabaseFailed        the service's database refuses, or cannot be reached; nothing was changed
 |-- ClusterLost           the connection to a dask scheduler or its workers was lost
 |-- DatasetUnavailable    a file could not be obtained; the message says what to run
 `-- MissingExtra          an optional dependency is not installed (an ImportError)
@@ -32,6 +33,7 @@ __all__ = [
     "BudgetSpent",
     "CertificateMismatch",
     "ClusterLost",
+    "DatabaseFailed",
     "DatasetUnavailable",
     "DoneWithTrouble",
     "LedgerMismatch",
@@ -124,6 +126,10 @@ class DoneWithTrouble(PiluError):
 
 class StoreDamaged(PiluError):
     """A file of a store is damaged, in use or not writable; nothing was changed."""
+
+
+class DatabaseFailed(PiluError):
+    """The database of the service refuses something, or cannot be reached."""
 
 
 class ClusterLost(PiluError):

@@ -121,7 +121,7 @@ def test_a_request_brings_a_store_to_this_format_and_changes_no_parameters(folde
         places = [entry.place for entry in entries if entry.kind == "release"]
         before = desk.read().model.fitted_.theta.tobytes()
         desk.request("person 4")
-        assert desk.store.read_state()["format"] == "pilu.store/3"
+        assert desk.store.read_state()["format"] == "pilu.store/4"
         assert desk.read().model.fitted_.theta.tobytes() == before
         assert check_store(desk, table=table)
         (receipt,) = desk.unlearn("person 4", table=table, redraw_if_needed=True, **ASKED).receipts

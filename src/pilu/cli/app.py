@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pilu.cli import changes, fitting, quotes, records
+from pilu.cli import backing_up, changes, fitting, quotes, records, serving
 from pilu.cli.answers import debugging, in_one_line
 from pilu.cli.demo import demo
 
@@ -42,10 +42,16 @@ COMMANDS: dict[Callable[..., None], str] = {
     records.predict: "pilu predict store --rows new.csv --out predicted.csv",
     records.report: "pilu report store --out report.html",
     records.keygen: "pilu keygen --private desk.key --public desk.pub",
+    backing_up.backup: "pilu backup store --out store.tar",
+    backing_up.forgotten: "pilu forgotten store --out forgotten.json",
+    backing_up.restore: "pilu restore store.tar --out store --forgotten none",
+    serving.serve: "pilu serve --stores stores --listen 127.0.0.1:8080",
+    serving.work: "pilu work --stores stores",
 }
 
 for command, example in COMMANDS.items():
     app.command(name=command.__name__, epilog=f"Example: `{example}`")(in_one_line(command))
+app.add_typer(serving.token)
 
 
 @app.callback()

@@ -48,7 +48,7 @@ def demo(
     if out.exists() and any(out.iterdir()):
         raise WrongArgument("out", "a new or empty folder", str(out), "Remove it first.")
     out.mkdir(parents=True, exist_ok=True)
-    _write_customers(out)
+    write_customers(out)
     due = date.today() + timedelta(days=45)
     for step in _STEPS:
         words = [word.format(out=out, store=out / "store", due=due) for word in step.split()]
@@ -57,7 +57,7 @@ def demo(
     typer.echo(f"\nOpen {out / 'report.html'} and {out / 'c00001.html'} in a browser.")
 
 
-def _write_customers(out: Path) -> None:
+def write_customers(out: Path) -> None:
     """Write a table as companies have them: texts, dates, booleans, missing values."""
     import numpy as np
 

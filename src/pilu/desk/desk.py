@@ -18,7 +18,7 @@ from pilu._checks import check_choice
 from pilu.certify.certificate import Certificate, library_versions
 from pilu.data.names import hash_of
 from pilu.desk.checking import check_store
-from pilu.desk.predicting import write_predictions
+from pilu.desk.predicting import Predictor, write_predictions
 from pilu.desk.receipt import Receipt, receipts_kept
 from pilu.desk.rewriting import Forgotten
 from pilu.desk.signing import load_key, sign_statement
@@ -129,7 +129,37 @@ class Desk(ABC):
     def forgotten(self) -> Forgotten:
         """Who was forgotten, to find their rows in a table."""
 
+    def keyed(self, subject: Any) -> bytes:
+        """The keyed hash by which the store knows a person."""
+        return hash_of(subject, self.store.key)
+
+    @property
+    def store_id(self) -> str:
+        """What every entry of the log names the store by."""
+        return str(self.log().entries[0].record["store"])
+
+    @abstractmethod
+    def check_tables(self) -> None:
+        """Refuse tables in which rows of the model are missing or changed, as `unlearn` would."""
+
+    @abstractmethod
+    def price(self, subjects: Sequence[Any]) -> dict[str, Any]:
+        """What forgetting people would cost and change, as plain numbers; nothing is changed."""
+
+    def exposures(self, *, most: int) -> tuple[Any, float] | None:
+        """Epsilon of everybody for a release of the present parameters, and delta.
+
+        None where there are more than `most` rows, or the rows are not as the model knows them, or
+        the method bounds no such thing for everybody at once.
+        """
+        return None
+
     # Requests
+
+    def note(self, entry: Mapping[str, Any]) -> int:
+        """Log something that leaves the model as it is; returns its place."""
+        with self.store.changing() as change:
+            return change.note(entry).place
 
     def request(self, subjects: Any, due: date | None = None) -> None:
         """Queue people, to be forgotten by the next `run`."""
@@ -154,19 +184,37 @@ class Desk(ABC):
 
         return self._forget(choose, **options)
 
-    def run(self, **options: Any) -> Outcome | None:
-        """Forget all people who are waiting, as one group; None if there are none."""
+    def run(self, *, also: Iterable[bytes] = (), **options: Any) -> Outcome | None:
+        """Forget all people who are waiting, as one group; None if there are none.
+
+        `also` are more people, by their keyed hashes. Those who are not in the model are left out.
+        """
+        more = set(also)
 
         def choose(change: Change) -> list[bytes]:
             waiting = [bytes.fromhex(one.name) for one in waiting_people(change.ledger)]
-            if not waiting:
+            there = self._rows_of_people(change.snapshot).keys() if more else set[bytes]()
+            found = [*waiting, *sorted(more & there - set(waiting))]
+            if not found:
                 raise _NobodyIsWaiting
-            return waiting
+            return found
 
         try:
-            return self._forget(choose, **options) if self.pending() else None
-        except _NobodyIsWaiting:  # another process was faster
+            return self._forget(choose, **options) if more or self.pending() else None
+        except _NobodyIsWaiting:  # or another process was faster
             return None
+
+    def forget_again(self, names: Iterable[bytes], **options: Any) -> Outcome | None:
+        """Forget people by their keyed hashes, after a restore of a backup that has them."""
+        return self.run(also=names, **options)
+
+    def rows_of_people(self) -> dict[bytes, list[int]]:
+        """Everybody in the model, by the keyed hashes of their names, with their rows."""
+        return self._rows_of_people(self.store.read())
+
+    @abstractmethod
+    def _rows_of_people(self, snapshot: Snapshot) -> dict[bytes, list[int]]:
+        """Everybody in a model, with their rows."""
 
     @abstractmethod
     def _forget(self, choose: Callable[[Change], list[bytes]], **options: Any) -> Outcome:
@@ -177,7 +225,7 @@ class Desk(ABC):
         """Refuse people who are not in the model, all of them in one error."""
 
     def _hashed(self, people: Iterable[Any]) -> list[bytes]:
-        return [hash_of(name, self.store.key) for name in people]
+        return [self.keyed(name) for name in people]
 
     # Predictions and releases
 
@@ -185,6 +233,14 @@ class Desk(ABC):
         """Write predictions for the rows of a table as CSV; returns how many there are."""
         self._check_outside(out)
         return write_predictions(*self._predictions(rows, probabilities), out)
+
+    @abstractmethod
+    def predictor(self) -> Predictor:
+        """A function that predicts rows in memory, by the model as it is now."""
+
+    def table_of(self, rows: Sequence[Mapping[str, Any]]) -> Any:
+        """Rows to add or to correct as a table, or an error with all of their problems."""
+        raise WrongInput("only a store of the method refit takes rows that come and go.")
 
     def _check_outside(self, out: Path | None) -> None:
         """Refuse to put a file into the store, where it would be taken for damage."""

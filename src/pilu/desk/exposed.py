@@ -17,7 +17,7 @@ from pilu.store.log import Log
 _FIELDS = {"delta", "n_releases", "n_of_other_parameters", "epsilon", "nonce"}
 # Kinds of entries that change no parameters. One may have a new state all the same, where a store
 # was brought to a newer format.
-_LEAVE_THE_MODEL = ("request", "release")
+_LEAVE_THE_MODEL = ("request", "release", "audit")
 _FIELDS_OF_ALL = {"delta", "n_releases", "n_of_other_parameters", "people", "nonce"}
 
 

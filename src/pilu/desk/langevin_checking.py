@@ -102,7 +102,7 @@ def _check_history(held: LangevinSnapshot, people: People) -> None:
     for entry in entries:
         place, record = entry.place, entry.record
         if entry.certificate is None:
-            known = record["kind"] in ("fit", "request", "release")
+            known = record["kind"] in ("fit", "request", "release", "audit")
             must(known, f"entry {place} is of an unknown kind")
             continue
         certificate, rows = history.certificate(entry), rows_of(entry, people)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +27,7 @@ from pilu.desk.langevin_fitting import fit_table
 from pilu.desk.langevin_report import chain_part
 from pilu.desk.langevin_snapshot import LangevinSnapshot, saved_arrays, saved_state
 from pilu.desk.model_records import Model
-from pilu.desk.predicting import by_chain
+from pilu.desk.predicting import Predictor, by_chain, chain_predictor
 from pilu.desk.receipt import Receipt
 from pilu.desk.release import release_record
 from pilu.desk.rewriting import Forgotten
@@ -154,6 +155,31 @@ class LangevinDesk(Desk):
 
     def _predictions(self, rows: str | Path, probabilities: bool) -> tuple[list[str], Any]:
         return by_chain(self.read(), rows, probabilities=probabilities)
+
+    def check_tables(self) -> None:
+        """Refuse a table that cannot be read."""
+        self.read().attached()
+
+    def price(self, subjects: Sequence[Any]) -> dict[str, Any]:
+        """What forgetting people one by one would cost: the worst of their quotes."""
+        started = time.perf_counter()
+        quoted = self.quote(subjects)
+        utility = quoted.utility
+        return {
+            "n_people": len(subjects),
+            "n_rows": sum(len(rows) for rows in quoted.requests),
+            "metric": None if utility is None else utility.metric,
+            "before": None if utility is None else float(utility.before),
+            "after": None if utility is None else float(np.min(utility.after)),
+            "how": None if utility is None else "expected, one by one",
+            "epsilon": float(np.max(quoted.epsilon)),
+            "delta": None,
+            "seconds": time.perf_counter() - started,
+        }
+
+    def predictor(self) -> Predictor:
+        """A function that predicts rows in memory, by the model as it is now."""
+        return chain_predictor(self.read())
 
     def forgotten(self) -> Forgotten:
         """Who was forgotten, to find their rows in a table."""
@@ -298,6 +324,9 @@ class LangevinDesk(Desk):
     ) -> bool:
         """Compute from the rows what the noise certifies; needs all rows of the fit, in order."""
         return check_against_data(receipt, self.read(), people, table)
+
+    def _rows_of_people(self, snapshot: Snapshot) -> dict[bytes, list[int]]:
+        return LangevinSnapshot.of(snapshot).names.by_hash("subject")
 
     def _check_known(self, change: Change, people: Sequence[Any]) -> None:
         held, gone = LangevinSnapshot.of(change.snapshot), forgotten_people(change.ledger)

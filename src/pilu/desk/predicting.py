@@ -1,11 +1,12 @@
 """Predictions for the rows of a table, as CSV, each with the name of its row."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from pilu._progress import progress_bar
 from pilu.data.sources import open_source
@@ -13,12 +14,16 @@ from pilu.data.tables import feature_batches
 from pilu.exceptions import WrongInput
 from pilu.store.disk import replaced_by
 from pilu.tabular.frames import frame_of
+from pilu.tabular.json_rows import table_of_rows
 
 if TYPE_CHECKING:  # the desk of one method does not import the other's
     from pilu.desk.langevin_snapshot import LangevinSnapshot
     from pilu.desk.refit_snapshot import RefitSnapshot
 
 Lines = Iterator[list[list[Any]]]  # batches of lines
+Rows = Sequence[Mapping[str, Any]]
+# Of rows, and whether probabilities are wanted: predictions, and the probability of each class.
+Predictor = Callable[[Rows, bool], tuple[list[Any], list[dict[str, float]] | None]]
 
 
 def write_predictions(names: Sequence[str], lines: Lines, out: Path) -> int:
@@ -62,6 +67,47 @@ def by_refit(
         header += labels
         columns += list(zip(*likely, strict=True))
     return header, iter([list(map(list, zip(*columns, strict=True)))])
+
+
+def refit_predictor(held: "RefitSnapshot") -> Predictor:
+    """Predictions of a refit store's model."""
+    layout, model = held.layout, held.released
+
+    def predict(rows: Rows, likely: bool) -> tuple[list[Any], list[dict[str, float]] | None]:
+        frame = frame_of(table_of_rows(rows, layout.kinds), layout, targets=False)
+        return _predicted(model, frame.X, likely)
+
+    return predict
+
+
+def chain_predictor(held: "LangevinSnapshot") -> Predictor:
+    """Predictions of a Langevin store's model."""
+    features, model = held.state["features"], held.model
+
+    def predict(rows: Rows, likely: bool) -> tuple[list[Any], list[dict[str, float]] | None]:
+        values = [[row.get(name) for name in features] for row in rows]
+        numbers = all(type(one) in (int, float) for line in values for one in line)
+        X = np.array(values, dtype=np.float64) if numbers else np.array(np.nan)
+        if not np.isfinite(X).all():
+            raise WrongInput(
+                "a row must have a finite number in every column of the fit: "
+                f"{', '.join(features)}."
+            )
+        return _predicted(model, X, likely)
+
+    return predict
+
+
+def _predicted(model: Any, X: Any, likely: bool) -> tuple[list[Any], list[dict[str, float]] | None]:
+    head = model
+    if isinstance(model, Pipeline) and len(model) > 1:  # rows are transformed once for both
+        X, head = model[:-1].transform(X), model[-1]
+    values = np.asarray(head.predict(X)).tolist()
+    if not likely:
+        return values, None
+    labels = [str(label) for label in _with_probabilities(head).classes_.tolist()]
+    shares = head.predict_proba(X).tolist()
+    return values, [dict(zip(labels, row, strict=True)) for row in shares]
 
 
 def by_chain(

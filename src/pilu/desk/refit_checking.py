@@ -21,7 +21,7 @@ from pilu.store.subjects import forgotten_people
 
 People = Mapping[int, Sequence[Mapping[str, Any]]]
 
-_KINDS = ("fit", "request", "release", "return", "unlearn", "add", "correct", "sync")
+_KINDS = ("fit", "request", "release", "return", "audit", "unlearn", "add", "correct", "sync")
 
 
 def check_refit(

@@ -5,17 +5,16 @@ store keeps, and runs the whole program on the rows that are there afterwards.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pilu.data.table import Columns
 from pilu.desk.desk import Deliver, Desk, Outcome, check_signing_key, one_or_many
 from pilu.desk.differences import Difference, check_nothing_lost, compare, listed
 from pilu.desk.learned import Learned
 from pilu.desk.matching import match
-from pilu.desk.predicting import by_refit
+from pilu.desk.predicting import Predictor, by_refit, refit_predictor
 from pilu.desk.receipt import Receipt
 from pilu.desk.refit_checking import check_refit, check_release_against_data
 from pilu.desk.refit_plans import (
@@ -33,6 +32,8 @@ from pilu.desk.rewriting import Forgotten
 from pilu.exceptions import AlreadyForgotten, WrongInput
 from pilu.store.store import Change, Snapshot, check_is_free
 from pilu.store.subjects import leaf_of
+from pilu.tabular.frames import frame_of
+from pilu.tabular.json_rows import table_of_rows
 
 
 @dataclass(frozen=True)
@@ -132,13 +133,43 @@ class RefitDesk(Desk):
         """The store as it is now."""
         return RefitSnapshot.of(self.store.read())
 
+    def check_tables(self) -> None:
+        """Refuse tables in which rows of the model are missing or changed, as `unlearn` would."""
+        plan_to_forget(self.read(), ())
+
+    def price(self, subjects: Sequence[Any]) -> dict[str, Any]:
+        """What forgetting people would change; epsilon and delta are those of the store."""
+        found = self.dry_run(subjects)
+        score = found.score or {"metric": None, "value": None, "before": None, "how": None}
+        options = self.store.read_state()["options"]
+        return {
+            "n_people": found.n_people,
+            "n_rows": found.n_rows,
+            "metric": score["metric"],
+            "before": score["before"],
+            "after": score["value"],
+            "how": score["how"],
+            "epsilon": options["epsilon"],
+            "delta": options["delta"],
+            "seconds": found.seconds,
+        }
+
+    def exposures(self, *, most: int) -> tuple[Any, float] | None:
+        """Epsilon of everybody for a release of the present parameters, and delta."""
+        held = self.read()
+        if len(held.digests) > most:
+            return None
+        rows, _ = held.read_rows()
+        matched = match(held.names, held.digests, rows)
+        if matched.missing.any() or matched.changed.any():
+            return None
+        whole = rows.take(matched.place)
+        exposure = held.forgetful(whole).exposure(list(whole.names.by_hash("subject").values()))
+        return exposure.epsilon, exposure.delta
+
     def forgotten(self) -> Forgotten:
         """Who was forgotten, to find their rows in a table."""
-        held = self.read()
-        layout = held.layout
-        first = next(iter(layout.kinds))
-        columns = Columns((), layout.id, layout.subject, features=(first,))
-        return Forgotten(held.suppressed, held.key, columns)
+        return self.read().forgotten()
 
     # Rows come and go
 
@@ -205,6 +236,14 @@ class RefitDesk(Desk):
 
         return self._change(plan, **handing)
 
+    def forget_again(self, names: Iterable[bytes], **options: Any) -> Outcome | None:
+        """Forget people by their keyed hashes, also those who are not in the model.
+
+        After a restore of an old backup: it has lost who is not to be learned again.
+        """
+        listed = sorted(set(names))
+        return self._forget(lambda _: listed, **options) if listed else None
+
     def _forget(
         self,
         choose: Callable[[Change], list[bytes]],
@@ -222,16 +261,25 @@ class RefitDesk(Desk):
         *,
         deliver: Deliver | None = None,
         sign: Path | None = None,
+        reference: str | None = None,
     ) -> Outcome:
-        """Refit on the rows of a plan, and log it: all of it takes effect, or nothing."""
+        """Refit on the rows of a plan, and log it: all of it takes effect, or nothing.
+
+        The entry of the log names the `reference`, if there is one.
+        """
         check_signing_key(sign)
         with self.store.changing() as change:
             held = RefitSnapshot.of(change.snapshot)
             made = plan(change, held)
+            if reference is not None:
+                made = replace(made, entry={**made.entry, "reference": reference})
             if made.returned:
                 change.note({"kind": "return"}, people=[leaf_of(n) for n in sorted(made.returned)])
             entry = refit(change, held, made)
         return self._handed_over(entry.place, deliver, sign, made.notes, made.known)
+
+    def _rows_of_people(self, snapshot: Snapshot) -> dict[bytes, list[int]]:
+        return RefitSnapshot.of(snapshot).names.by_hash("subject")
 
     def _check_known(self, change: Change, people: Sequence[Any]) -> None:
         self._check_among(RefitSnapshot.of(change.snapshot), people)
@@ -266,6 +314,17 @@ class RefitDesk(Desk):
 
     def _predictions(self, rows: str | Path, probabilities: bool) -> tuple[list[str], Any]:
         return by_refit(self.read(), rows, probabilities=probabilities)
+
+    def predictor(self) -> Predictor:
+        """A function that predicts rows in memory, by the model as it is now."""
+        return refit_predictor(self.read())
+
+    def table_of(self, rows: Sequence[Mapping[str, Any]]) -> Any:
+        """Rows to add or to correct as a table, or an error with all of their problems."""
+        layout = self.read().layout
+        table = table_of_rows(rows, layout.kinds)
+        frame_of(table, layout)
+        return table
 
     def _released(self, snapshot: Snapshot, format: str) -> tuple[bytes, dict[str, Any]]:
         held = RefitSnapshot.of(snapshot)

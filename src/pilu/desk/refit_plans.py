@@ -55,13 +55,15 @@ def plan_to_forget(
     matched = match(held.names, held.digests, rows)
     _check_unchanged(held.folder, matched, ~leaving, lost)
     gone = held.suppressed | people.keys()
+    emptied = [] if table is not None else _emptied(held, gone, lost)
     return Plan(
         rows.take(matched.place[~leaving]),
         {"kind": "unlearn", "n_forgotten": int(leaving.sum())},
         gone,
+        state={"sources": [name for name in held.sources if name not in emptied]},
         forgotten=_counts(hashes[leaving], people),
         exposures=_exposures(held, rows, matched, leaving, list(people)),
-        notes=tuple(_notes(held.folder, rows, matched, gone)),
+        notes=(*_notes(held.folder, rows, matched, gone), *map(_note_of_emptied, emptied)),
         known=_known_names(rows, frozenset(people)),
     )
 
@@ -225,6 +227,20 @@ def _notes(folder: Path, rows: Rows, matched: Matched, gone: frozenset[bytes]) -
             f"{int(hidden.sum())} row(s) of forgotten people are still in the table. "
             f"`pilu table {folder} --rewrite FILE` writes it without them."
         )
+
+
+def _emptied(held: RefitSnapshot, gone: frozenset[bytes], lost: Sequence[str]) -> list[str]:
+    """Tables after the first that have rows of forgotten people only.
+
+    Without those rows they are empty, and an empty table is refused, as it may be damaged.
+    """
+    forgotten = held.forgotten(gone)
+    there = (name for name in held.sources[1:] if name not in lost)
+    return [name for name in there if forgotten.found_in(name).all()]
+
+
+def _note_of_emptied(name: str) -> str:
+    return f"{name} has rows of forgotten people only. The store does not read it any more."
 
 
 def _known_names(rows: Rows, people: frozenset[bytes]) -> dict[str, str]:

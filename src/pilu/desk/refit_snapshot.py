@@ -12,9 +12,11 @@ from sklearn.base import is_classifier
 
 from pilu.data.names import Hashes, Names
 from pilu.data.sources import open_source
+from pilu.data.table import Columns
 from pilu.desk.matching import Rows, are_among, listed_bytes
 from pilu.desk.model_files import load_model
 from pilu.desk.programs import program_of
+from pilu.desk.rewriting import Forgotten
 from pilu.estimators.forgetful import Forgetful
 from pilu.estimators.refitted import Refitted
 from pilu.estimators.requests import RowBook
@@ -86,6 +88,12 @@ class RefitSnapshot:
     def sources(self) -> Sequence[str]:
         """Where the rows are, in order; rows of later ones replace those of the same id."""
         return list(self.state["sources"])
+
+    def forgotten(self, names: frozenset[bytes] | None = None) -> Forgotten:
+        """Who was forgotten, or some people, to find their rows in a table."""
+        layout = self.layout
+        columns = Columns((), layout.id, layout.subject, features=(next(iter(layout.kinds)),))
+        return Forgotten(self.suppressed if names is None else names, self.key, columns)
 
     def refitted(self) -> Refitted:
         """The state of a `Forgetful` without its rows."""

@@ -4,7 +4,7 @@ The command line shares this module with the page, so it imports nothing heavy.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pilu._digits import near, up
@@ -53,6 +53,8 @@ def describe_entry(entry: Mapping[str, Any]) -> str:
         return f"Released coefficients on a grid of {near(entry['grid'])}."
     if kind == "release" and "format" in entry:
         return f"Released the model as {entry['format']}."
+    if kind == "audit":
+        return _describe_actions(entry["actions"])
     return json.dumps(dict(entry), sort_keys=True, default=str)
 
 
@@ -61,6 +63,15 @@ def describe_score(score: Mapping[str, Any] | None) -> str:
     if not score or score.get("value") is None:
         return ""
     return f"{score['metric']} {near(score['value'])} ({score['how']})"
+
+
+def _describe_actions(actions: Sequence[Mapping[str, Any]]) -> str:
+    """What people did by the service, each named by the id of their token."""
+    parts = (
+        f"{one['by']} {one['action']}" + (f" ({one['n']:,} times)" if one["n"] > 1 else "")
+        for one in actions
+    )
+    return f"Actions: {'; '.join(parts)}."
 
 
 def _describe_fit(entry: Mapping[str, Any]) -> str:

@@ -47,11 +47,14 @@ _APPLICATION_ID = 0x70696C75  # "pilu"
 class Ledger:
     """An open ledger; use it within `reading` or `writing`."""
 
-    def __init__(self, path: Path, *, patience: float = 30.0) -> None:
+    def __init__(self, path: Path, *, patience: float = 30.0, any_thread: bool = False) -> None:
+        """Open a ledger; with `any_thread`, the caller sees to it that one uses it at a time."""
         self.path, self._patience = path, patience
         self._cached: tuple[tuple[int, int], Log] | None = None  # the log of a `_version`
         with _explained(path):
-            self._database = sqlite3.connect(path, timeout=patience, isolation_level=None)
+            self._database = sqlite3.connect(
+                path, timeout=patience, isolation_level=None, check_same_thread=not any_thread
+            )
             for setting in _SETTINGS:
                 self._database.execute(setting)
             application_id = self._database.execute("PRAGMA application_id").fetchone()[0]

@@ -1,0 +1,1 @@
+"""The desk as a service, over HTTP, with a page (``pilu[serve]``)."""

@@ -1,0 +1,117 @@
+"""Run the application with uvicorn: limits for slow clients, TLS, several processes."""
+
+import asyncio
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from pilu._extras import need
+from pilu.exceptions import WrongInput
+from pilu.service.configuration import ENVIRONMENT, Configuration, is_loopback
+
+HEADER_SECONDS = 10.0  # for the head of a call to arrive
+_IDLE_SECONDS = 30  # until a connection that asks nothing is closed
+_CONNECTIONS = 1_000
+
+
+def serve(
+    configuration: Configuration,
+    host: str,
+    port: int,
+    *,
+    tls_certificate: Path | None = None,
+    tls_key: Path | None = None,
+    behind_proxy: bool = False,
+) -> None:
+    """Serve until the process is told to stop."""
+    check_address(host, tls=tls_certificate is not None, behind_proxy=behind_proxy)
+    uvicorn = need("uvicorn", for_="pilu serve", extra="serve")
+    os.environ[ENVIRONMENT] = configuration.to_environment()
+    if configuration.processes > 1:
+        _share_measures(configuration)
+    uvicorn.run(
+        "pilu.service.asgi:from_environment",
+        factory=True,
+        host=host,
+        port=port,
+        workers=configuration.processes,
+        http=guarded_protocol(),
+        log_config=None,
+        access_log=False,  # the service has its own, without ids of requests
+        server_header=False,
+        proxy_headers=behind_proxy,
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=30,
+        limit_concurrency=_CONNECTIONS,
+        ssl_certfile=None if tls_certificate is None else str(tls_certificate),
+        ssl_keyfile=None if tls_key is None else str(tls_key),
+    )
+
+
+def check_address(host: str, *, tls: bool, behind_proxy: bool) -> None:
+    """Refuse to send tokens over a network in the clear."""
+    if not (is_loopback(host) or tls or behind_proxy):
+        raise WrongInput(
+            f"listen must be a loopback address, got {host}: tokens would cross the network in the "
+            "clear. Pass --tls-certificate and --tls-key, or --behind-proxy if a proxy ends TLS."
+        )
+
+
+def log_to_stderr() -> None:
+    """Log calls and errors as lines on stderr, for journald or a container."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    for noisy in ("uvicorn.access", "httpx", "httpcore"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def guarded_protocol() -> type[asyncio.Protocol]:
+    """uvicorn's protocol, with a limit on how long the head of a call may take to arrive."""
+    protocol: Any = need(
+        "uvicorn.protocols.http.httptools_impl", for_="pilu serve", extra="serve"
+    ).HttpToolsProtocol
+
+    class Guarded(protocol):  # type: ignore[misc]
+        """Closes connections whose calls do not come to an end."""
+
+        _deadline: Any = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._wait()
+
+        def on_message_begin(self) -> None:
+            self._wait()
+            super().on_message_begin()
+
+        def on_headers_complete(self) -> None:
+            self._stop_waiting()
+            super().on_headers_complete()
+
+        def connection_lost(self, exc: Any) -> None:
+            self._stop_waiting()
+            super().connection_lost(exc)
+
+        def _wait(self) -> None:
+            self._stop_waiting()
+            self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+        def _stop_waiting(self) -> None:
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+
+        def _give_up(self) -> None:
+            if not self.transport.is_closing():
+                self.transport.close()
+
+    return Guarded
+
+
+def _share_measures(configuration: Configuration) -> None:
+    """A folder in which the processes add up their measures."""
+    folder = configuration.own / "measures"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, mode=0o700)
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)

@@ -1,0 +1,35 @@
+"""One pass of a worker: `python -m pilu.service.work [--everywhere]`, with its options in the
+environment. `pilu work` does the same with options of its own.
+"""
+
+import os
+import sys
+
+from pilu.service.callbacks import Sender
+from pilu.service.configuration import Configuration
+from pilu.service.database import open_database
+from pilu.service.worker import Worked, Worker
+
+_NICE = 10  # calls go first
+
+
+def work(configuration: Configuration, *, everywhere: bool = False) -> Worked:
+    """Carry out what is due, and send the callbacks that are due then."""
+    configuration.own.mkdir(parents=True, exist_ok=True, mode=0o700)
+    database = open_database(configuration.where)
+    try:
+        worked = Worker(configuration, database).run(everywhere=everywhere)
+        Sender(configuration, database).run()
+    finally:
+        database.close()
+    return worked
+
+
+def main() -> None:
+    """Work as the process that started this one says."""
+    os.nice(_NICE)
+    work(Configuration.from_environment(), everywhere="--everywhere" in sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()
