@@ -43,6 +43,39 @@ for call in (quote.to_frame, frame, picture, scene, command):
 """
 
 
+SERVICE = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in "fastapi uvicorn httpx pydantic psycopg_pool".split():
+            raise ImportError(f"{name} is not installed")
+
+sys.meta_path.insert(0, Absent())
+from pilu.cli import main
+from pilu.service.database import open_database
+
+def client():
+    from pilu.client import Client
+
+for call in (main, client, lambda: open_database("postgresql://nowhere")):
+    try:
+        call()
+    except (ImportError, SystemExit) as error:
+        print(error, file=sys.stderr)
+"""
+
+
+def test_the_service_names_its_extras(tmp_path):
+    command = [sys.executable, "-W", "error", "-c", SERVICE, "serve", "--stores", str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = run.stderr
+    assert 'pilu serve needs fastapi. Install it with: pip install "pilu[serve]"' in said
+    assert 'pip install "pilu[client]"' in said
+    assert 'needs psycopg_pool. Install it with: pip install "pilu[serve-postgres]"' in said
+    assert "Traceback" not in said
+
+
 def test_core_without_extras():
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", PROGRAM], capture_output=True, text=True, check=False

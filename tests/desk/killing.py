@@ -17,7 +17,7 @@ import signal
 import sys
 from pathlib import Path
 
-from pilu.desk import desk as desk_module
+from pilu.desk import handing_over
 from pilu.desk.checking import check_receipt, check_store
 from pilu.desk.desk import Desk
 from pilu.desk.receipt import Receipt
@@ -94,7 +94,7 @@ def signing_at_once(folder):
         write(folder / "envelope.json", json.dumps(envelope))
         return envelope
 
-    desk_module.sign_statement = sign
+    handing_over.sign_statement = sign
 
 
 def forget(folder, bomb):

@@ -9,32 +9,32 @@ from pilu.service import tokens
 from pilu.service.database import open_database
 
 S = "/v1/stores/people"
-R, O, A, P = "requester", "officer", "auditor", "predictor"
+ASK, ALL, SEE, USE = "requester", "officer", "auditor", "predictor"
 # Every call of the API, and who may make it; what else may be wrong with it does not matter here.
 TABLE = [
-    ("POST", f"{S}/requests", {R, O}),
-    ("GET", f"{S}/requests", {O, A}),
-    ("GET", "/v1/requests/x", {R, O, A}),
-    ("DELETE", "/v1/requests/x", {R, O}),
-    ("GET", "/v1/requests/x/receipt", {O, A}),
-    ("GET", "/v1/requests/x/letter", {O}),
-    ("GET", "/v1/requests/x/answer", {O}),
-    ("GET", "/v1/stores", {O, A}),
-    ("GET", S, {O, A}),
-    ("POST", f"{S}/quote", {O}),
-    ("POST", f"{S}/access", {O}),
-    ("POST", f"{S}/run", {O}),
-    ("GET", f"{S}/ledger", {O, A}),
-    ("GET", f"{S}/ledger/proof", {O, A}),
-    ("POST", f"{S}/predict", {O, P}),
-    ("GET", "/v1/tokens", {O}),
-    ("POST", "/v1/tokens", {O}),
-    ("DELETE", "/v1/tokens/x", {O}),
-    ("GET", "/metrics", {O, A}),
-    ("GET", "/opendsr/v2/people/discovery", {R, O}),
-    ("POST", "/opendsr/v2/people/requests", {R, O}),
-    ("GET", "/opendsr/v2/people/requests/7ba47123-cfd2-4f11-a2aa-7f9bd1e40de5", {R, O}),
-    ("DELETE", "/opendsr/v2/people/requests/7ba47123-cfd2-4f11-a2aa-7f9bd1e40de5", {R, O}),
+    ("POST", f"{S}/requests", {ASK, ALL}),
+    ("GET", f"{S}/requests", {ALL, SEE}),
+    ("GET", "/v1/requests/x", {ASK, ALL, SEE}),
+    ("DELETE", "/v1/requests/x", {ASK, ALL}),
+    ("GET", "/v1/requests/x/receipt", {ALL, SEE}),
+    ("GET", "/v1/requests/x/letter", {ALL}),
+    ("GET", "/v1/requests/x/answer", {ALL}),
+    ("GET", "/v1/stores", {ALL, SEE}),
+    ("GET", S, {ALL, SEE}),
+    ("POST", f"{S}/quote", {ALL}),
+    ("POST", f"{S}/access", {ALL}),
+    ("POST", f"{S}/run", {ALL}),
+    ("GET", f"{S}/ledger", {ALL, SEE}),
+    ("GET", f"{S}/ledger/proof", {ALL, SEE}),
+    ("POST", f"{S}/predict", {ALL, USE}),
+    ("GET", "/v1/tokens", {ALL}),
+    ("POST", "/v1/tokens", {ALL}),
+    ("DELETE", "/v1/tokens/x", {ALL}),
+    ("GET", "/metrics", {ALL, SEE}),
+    ("GET", "/opendsr/v2/people/discovery", {ASK, ALL}),
+    ("POST", "/opendsr/v2/people/requests", {ASK, ALL}),
+    ("GET", "/opendsr/v2/people/requests/7ba47123-cfd2-4f11-a2aa-7f9bd1e40de5", {ASK, ALL}),
+    ("DELETE", "/opendsr/v2/people/requests/7ba47123-cfd2-4f11-a2aa-7f9bd1e40de5", {ASK, ALL}),
 ]
 OPEN = {"/health", "/ready", "/v1/callback-key", "/opendsr/v2/certificate"}
 

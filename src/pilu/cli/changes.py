@@ -42,7 +42,8 @@ from pilu.exceptions import DoneWithTrouble, WrongInput
 from pilu.report.entries import count, describe_entry, rows_forgotten_in
 
 if TYPE_CHECKING:
-    from pilu.desk.desk import Desk, Outcome
+    from pilu.desk.desk import Desk
+    from pilu.desk.handing_over import Outcome
 
 
 def unlearn(

@@ -100,9 +100,8 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the stores of a folder over HTTP, with a page, and carry out what is due."""
-    from pilu.service.asgi import check_installed
     from pilu.service.configuration import Configuration
-    from pilu.service.server import check_address, log_to_stderr, serve
+    from pilu.service.server import check_address, check_installed, log_to_stderr, serve
 
     check_installed()
     if (stores is None) == (demo is None):
@@ -158,8 +157,8 @@ def work(
     as_json: Json = False,
 ) -> None:
     """Carry out once what is due, and send callbacks: for cron, or a systemd timer."""
-    from pilu.service.asgi import check_installed
     from pilu.service.configuration import Configuration
+    from pilu.service.server import check_installed
     from pilu.service.work import work
 
     check_installed()

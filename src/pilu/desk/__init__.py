@@ -11,8 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pilu.desk.desk import Desk, Outcome
+    from pilu.desk.desk import Desk
     from pilu.desk.differences import Difference
+    from pilu.desk.handing_over import Outcome
     from pilu.desk.langevin_desk import LangevinDesk
     from pilu.desk.learned import Learned
     from pilu.desk.receipt import Receipt
@@ -37,7 +38,7 @@ _HOME = {
     "DryRun": "desk.refit_desk",
     "LangevinDesk": "desk.langevin_desk",
     "Learned": "desk.learned",
-    "Outcome": "desk.desk",
+    "Outcome": "desk.handing_over",
     "Receipt": "desk.receipt",
     "RefitDesk": "desk.refit_desk",
     "Waiting": "store.subjects",

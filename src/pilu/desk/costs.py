@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from joblib import parallel_config
@@ -16,6 +17,8 @@ from pilu.data.names import hash_of
 from pilu.data.rows import Request
 from pilu.data.table import rows_in_a_batch
 from pilu.desk.langevin_snapshot import LangevinSnapshot
+from pilu.estimators.quote import Quote
+from pilu.estimators.utility import Utility
 from pilu.exceptions import WrongInput
 from pilu.report.data import Costs
 
@@ -65,6 +68,27 @@ def quote_everyone(
     names = [name for name, _ in subjects]
     terms = (target.epsilon, target.delta, target.n_unlearn_steps)
     return Costs(noise, sizes, *terms, n_subjects, names)
+
+
+def worst_of(quoted: Quote) -> dict[str, Any]:
+    """The most that one of several quotes costs, as plain numbers."""
+    utility = quoted.utility
+    return {
+        "n_people": len(quoted.requests),
+        "n_rows": sum(len(rows) for rows in quoted.requests),
+        "metric": None if utility is None else utility.metric,
+        "before": None if utility is None else float(utility.before),
+        "after": None if utility is None else _worst(utility),
+        "how": None if utility is None else "expected, one by one",
+        "epsilon": float(np.max(quoted.epsilon)),
+        "delta": float(np.max(quoted.delta)),
+    }
+
+
+def _worst(utility: Utility) -> float:
+    """The lowest accuracy, or the highest error."""
+    worst = np.min if utility.metric == "accuracy" else np.max
+    return float(worst(utility.after))
 
 
 def _subjects(

@@ -8,21 +8,20 @@ change that they certify is in the log.
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pilu._checks import check_choice
-from pilu.certify.certificate import Certificate, library_versions
+from pilu.certify.certificate import library_versions
 from pilu.data.names import hash_of
 from pilu.desk.checking import check_store
+from pilu.desk.handing_over import Deliver, Outcome, check_signing_key, hand_over
 from pilu.desk.predicting import Predictor, write_predictions
-from pilu.desk.receipt import Receipt, receipts_kept
+from pilu.desk.receipt import Receipt
 from pilu.desk.rewriting import Forgotten
-from pilu.desk.signing import load_key, sign_statement
-from pilu.exceptions import DoneWithTrouble, StoreDamaged, WrongInput
+from pilu.exceptions import StoreDamaged, WrongInput
 from pilu.report.data import Contents
 from pilu.store.disk import named_after, replaced_by
 from pilu.store.log import Log
@@ -30,38 +29,11 @@ from pilu.store.merkle import Head
 from pilu.store.store import Change, Snapshot, Store, now
 from pilu.store.subjects import Waiting, leaf_of, waiting_people
 
-Deliver = Callable[[Sequence[Receipt]], object]
-
 # Modules and classes of the desks, imported when a store of their method is opened.
 _DESKS = {
     "refit": ("pilu.desk.refit_desk", "RefitDesk"),
     "langevin": ("pilu.desk.langevin_desk", "LangevinDesk"),
 }
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a change of a store gives.
-
-    Attributes
-    ----------
-    certificate : Certificate
-        The guarantee for the parameters that the store has now.
-    receipts : tuple of Receipt
-        One for each person who was forgotten; one in all if nobody was.
-    place : int
-        The entry in the log.
-    head : Head
-        The log's size and hash after the change.
-    notes : tuple of str
-        What else the caller should know, in sentences.
-    """
-
-    certificate: Certificate
-    receipts: tuple[Receipt, ...]
-    place: int
-    head: Head
-    notes: tuple[str, ...] = ()
 
 
 class _NobodyIsWaiting(Exception):
@@ -353,52 +325,7 @@ class Desk(ABC):
     def deliver_again(self, place: int, deliver: Deliver, sign: Path | None = None) -> Outcome:
         """Hand over the receipts of an entry whose delivery failed."""
         check_signing_key(sign)
-        return self._handed_over(place, deliver, sign)
-
-    def _handed_over(
-        self,
-        place: int,
-        deliver: Deliver | None,
-        sign: Path | None,
-        notes: Sequence[str] = (),
-        known: Mapping[str, str] | None = None,
-    ) -> Outcome:
-        """Make the receipts of an entry of the log, sign them, and hand them over.
-
-        This comes after the commit, so that a signature is only obtained for what is in the log.
-        What the receipts need stays in the outbox until `deliver` has returned.
-        """
-        log, receipts = self._receipts(place, known)
-        try:
-            if sign is not None:  # the same for all: it is about the entry
-                envelope = sign_statement(receipts[0], sign)
-                receipts = tuple(receipt.signed(envelope) for receipt in receipts)
-            if deliver is not None:
-                deliver(receipts)
-            with self.store.ledger.writing() as ledger:
-                ledger.delivered(place)
-        except BaseException as error:  # the change is done: an interrupt must not hide that
-            raise DoneWithTrouble(
-                "the change is done, but its receipts could not be handed over "
-                f"({_reason(error)}). `pilu receipts {self.folder}` writes them."
-            ) from error
-        return Outcome(receipts[0].certificate, receipts, place, log.head, tuple(notes))
-
-    def _receipts(
-        self, place: int, known: Mapping[str, str] | None = None
-    ) -> tuple[Log, tuple[Receipt, ...]]:
-        """The receipts of an entry that were not delivered yet, and the log that they are from."""
-        with self.store.ledger.reading() as ledger:
-            kept = ledger.outbox().get(place)
-            if kept is None:
-                raise WrongInput(f"the receipts of entry {place} were delivered already.")
-            return ledger.log, receipts_kept(ledger, place, kept, known)
-
-
-def check_signing_key(sign: Path | None) -> None:
-    """Refuse a file that is no private key, before the work starts."""
-    if sign is not None:
-        load_key(sign, "private")
+        return hand_over(self.store, place, deliver, sign)
 
 
 def one_or_many(subjects: Any) -> list[Any]:
@@ -411,12 +338,6 @@ def one_or_many(subjects: Any) -> list[Any]:
     if times > 1:
         raise WrongInput(f"subjects must be distinct, got {twice!r} twice. Remove the duplicates.")
     return people
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _desk_of(method: str) -> Any:

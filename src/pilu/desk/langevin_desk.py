@@ -19,8 +19,10 @@ from pilu.certify.coarse import coarse_accountant
 from pilu.data.names import hash_of
 from pilu.data.table import Columns
 from pilu.data.tables import open_table
-from pilu.desk.desk import Deliver, Desk, Outcome, check_signing_key
+from pilu.desk.costs import worst_of
+from pilu.desk.desk import Desk
 from pilu.desk.exposed import exposure_record, releases_in
+from pilu.desk.handing_over import Deliver, Outcome, check_signing_key, hand_over
 from pilu.desk.issued import kept_in_log, without_rows
 from pilu.desk.langevin_checking import People, check_against_data, check_chain
 from pilu.desk.langevin_fitting import fit_table
@@ -163,19 +165,8 @@ class LangevinDesk(Desk):
     def price(self, subjects: Sequence[Any]) -> dict[str, Any]:
         """What forgetting people one by one would cost: the worst of their quotes."""
         started = time.perf_counter()
-        quoted = self.quote(subjects)
-        utility = quoted.utility
-        return {
-            "n_people": len(subjects),
-            "n_rows": sum(len(rows) for rows in quoted.requests),
-            "metric": None if utility is None else utility.metric,
-            "before": None if utility is None else float(utility.before),
-            "after": None if utility is None else float(np.min(utility.after)),
-            "how": None if utility is None else "expected, one by one",
-            "epsilon": float(np.max(quoted.epsilon)),
-            "delta": None,
-            "seconds": time.perf_counter() - started,
-        }
+        worst = worst_of(self.quote(subjects))
+        return {**worst, "seconds": time.perf_counter() - started}
 
     def predictor(self) -> Predictor:
         """A function that predicts rows in memory, by the model as it is now."""
@@ -311,7 +302,7 @@ class LangevinDesk(Desk):
                 people=people,
                 outbox={"certificate": certificate.to_json(), "exposures": exposures},
             )
-        return self._handed_over(entry.place, deliver, sign)
+        return hand_over(self.store, entry.place, deliver, sign)
 
     # Checks
 

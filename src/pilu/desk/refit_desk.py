@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pilu.desk.desk import Deliver, Desk, Outcome, check_signing_key, one_or_many
+from pilu.desk.desk import Desk, one_or_many
 from pilu.desk.differences import Difference, check_nothing_lost, compare, listed
+from pilu.desk.handing_over import Deliver, Outcome, check_signing_key, hand_over
 from pilu.desk.learned import Learned
 from pilu.desk.matching import match
 from pilu.desk.predicting import Predictor, by_refit, refit_predictor
@@ -276,7 +277,7 @@ class RefitDesk(Desk):
             if made.returned:
                 change.note({"kind": "return"}, people=[leaf_of(n) for n in sorted(made.returned)])
             entry = refit(change, held, made)
-        return self._handed_over(entry.place, deliver, sign, made.notes, made.known)
+        return hand_over(self.store, entry.place, deliver, sign, made.notes, made.known)
 
     def _rows_of_people(self, snapshot: Snapshot) -> dict[bytes, list[int]]:
         return RefitSnapshot.of(snapshot).names.by_hash("subject")

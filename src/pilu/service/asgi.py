@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.responses import JSONResponse, Response
 
-from pilu._extras import need
 from pilu.client.messages import Health, Problem
 from pilu.exceptions import PiluError
 from pilu.service import outbox
@@ -146,9 +145,3 @@ def openapi() -> dict[str, Any]:
         document: dict[str, Any] = guarded.app.openapi()
         guarded.app.state.service.close()
     return document
-
-
-def check_installed() -> None:
-    """Refuse to start without the packages of the extra, and name it."""
-    for module in ("fastapi", "uvicorn", "prometheus_client", "jinja2", "pyarrow"):
-        need(module, for_="pilu serve", extra="serve")

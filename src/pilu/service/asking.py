@@ -15,10 +15,10 @@ from pilu.client.messages import (
 )
 from pilu.service import queue
 from pilu.service.database import Found
-from pilu.service.row_files import rows_file, write_rows
 from pilu.service.identifiers import fingerprint, hash_name, new_id
 from pilu.service.problems import Refused
 from pilu.service.queue import Asked
+from pilu.service.row_files import rows_file, write_rows
 from pilu.service.running import Service
 from pilu.service.tokens import Caller
 

@@ -50,6 +50,12 @@ def serve(
     )
 
 
+def check_installed() -> None:
+    """Refuse to start without the packages of the extra, and name it."""
+    for module in ("fastapi", "uvicorn", "httptools", "prometheus_client", "jinja2", "pyarrow"):
+        need(module, for_="pilu serve", extra="serve")
+
+
 def check_address(host: str, *, tls: bool, behind_proxy: bool) -> None:
     """Refuse to send tokens over a network in the clear."""
     if not (is_loopback(host) or tls or behind_proxy):

@@ -22,8 +22,8 @@ from pilu.exceptions import PiluError, WrongInput
 from pilu.service import actions, due, leases, queue
 from pilu.service.configuration import Configuration
 from pilu.service.database import Database, Found
-from pilu.service.row_files import drop_unused, erase_forgotten, rows_file
 from pilu.service.identifiers import new_id
+from pilu.service.row_files import drop_unused, erase_forgotten, rows_file
 from pilu.service.store_pictures import draw_store
 from pilu.service.stores import Stores
 from pilu.store import merkle
