@@ -48,7 +48,7 @@ import sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in "fastapi uvicorn httpx pydantic psycopg_pool".split():
+        if name.split(".")[0] in "fastapi uvicorn httpx psycopg_pool".split():
             raise ImportError(f"{name} is not installed")
 
 sys.meta_path.insert(0, Absent())
