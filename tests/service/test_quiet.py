@@ -107,7 +107,7 @@ def test_nothing_about_the_model_is_read(serving, call, monkeypatch):
     def never(self):
         raise AssertionError("a requester's call read the model")
 
-    monkeypatch.setattr(OpenStore, "people", never)
+    monkeypatch.setattr(OpenStore, "known", never)
     monkeypatch.setattr(OpenStore, "desk", never)
     assert ask(call, KNOWN).status_code == ask(call, UNKNOWN).status_code == 201
 

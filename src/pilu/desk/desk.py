@@ -18,6 +18,7 @@ from pilu.certify.certificate import library_versions
 from pilu.data.names import hash_of
 from pilu.desk.checking import check_store
 from pilu.desk.handing_over import Deliver, Outcome, check_signing_key, hand_over
+from pilu.desk.known_people import rows_of_people
 from pilu.desk.predicting import Predictor, write_predictions
 from pilu.desk.receipt import Receipt
 from pilu.desk.rewriting import Forgotten
@@ -165,7 +166,7 @@ class Desk(ABC):
 
         def choose(change: Change) -> list[bytes]:
             waiting = [bytes.fromhex(one.name) for one in waiting_people(change.ledger)]
-            there = self._rows_of_people(change.snapshot).keys() if more else set[bytes]()
+            there = rows_of_people(change.snapshot).keys() if more else set[bytes]()
             found = [*waiting, *sorted(more & there - set(waiting))]
             if not found:
                 raise _NobodyIsWaiting
@@ -182,11 +183,7 @@ class Desk(ABC):
 
     def rows_of_people(self) -> dict[bytes, list[int]]:
         """Everybody in the model, by the keyed hashes of their names, with their rows."""
-        return self._rows_of_people(self.store.read())
-
-    @abstractmethod
-    def _rows_of_people(self, snapshot: Snapshot) -> dict[bytes, list[int]]:
-        """Everybody in a model, with their rows."""
+        return rows_of_people(self.store.read())
 
     @abstractmethod
     def _forget(self, choose: Callable[[Change], list[bytes]], **options: Any) -> Outcome:

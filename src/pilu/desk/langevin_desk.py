@@ -316,9 +316,6 @@ class LangevinDesk(Desk):
         """Compute from the rows what the noise certifies; needs all rows of the fit, in order."""
         return check_against_data(receipt, self.read(), people, table)
 
-    def _rows_of_people(self, snapshot: Snapshot) -> dict[bytes, list[int]]:
-        return LangevinSnapshot.of(snapshot).names.by_hash("subject")
-
     def _check_known(self, change: Change, people: Sequence[Any]) -> None:
         held, gone = LangevinSnapshot.of(change.snapshot), forgotten_people(change.ledger)
         _positions(held, people, gone)

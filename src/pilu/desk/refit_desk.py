@@ -279,9 +279,6 @@ class RefitDesk(Desk):
             entry = refit(change, held, made)
         return hand_over(self.store, entry.place, deliver, sign, made.notes, made.known)
 
-    def _rows_of_people(self, snapshot: Snapshot) -> dict[bytes, list[int]]:
-        return RefitSnapshot.of(snapshot).names.by_hash("subject")
-
     def _check_known(self, change: Change, people: Sequence[Any]) -> None:
         self._check_among(RefitSnapshot.of(change.snapshot), people)
 

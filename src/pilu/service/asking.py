@@ -103,10 +103,10 @@ def _check(service: Service, new: New, officer: bool) -> None:
 
 def _check_known(service: Service, store: str, name: bytes) -> None:
     """Tell an officer at once about a person who is not in the model."""
-    rows, gone = service.stores.open(store).people()
-    if name in gone and name not in rows:
+    known = service.stores.open(store).known()
+    if name in known.forgotten and name not in known.n_rows:
         raise Refused(409, "subject was forgotten already. Nothing was changed.")
-    if name not in rows:
+    if name not in known.n_rows:
         raise Refused(422, "subject must be a person of the model, got an unknown one.")
 
 

@@ -39,12 +39,12 @@ def take_due(tx: Transaction, store: str, now: float) -> list[Found]:
             " AND (run_at <= ? OR type = 'erasure') ORDER BY number",
             store, now,
         )  # fmt: skip
-    for row in due:
-        tx.run(
-            "UPDATE requests SET status = 'running', attempts = attempts + 1 WHERE id = ?",
-            row["id"],
-        )
-    return due
+    # One that was cancelled in this moment is not taken.
+    take = (
+        "UPDATE requests SET status = 'running', attempts = attempts + 1"
+        f" WHERE id = ? AND {IS_OPEN}"
+    )
+    return [row for row in due if tx.run(take, row["id"])]
 
 
 def put_back(tx: Transaction, numbers: Iterable[str], problem: str, run_at: float) -> None:
@@ -69,6 +69,8 @@ def end_request(
 
     `more` are `answer`, `receipt`, `entry` and `problem`.
     """
+    # Of people who were not forgotten, nothing is kept.
+    subject = found["subject"] if outcome in ("forgotten", "forgotten before") else None
     given: Mapping[str, Any] = {
         "answer": None,
         "receipt": None,
@@ -79,9 +81,9 @@ def end_request(
     told_at = (now // every + 1) * every if every else now
     done = tx.run(
         "UPDATE requests SET status = ?, outcome = ?, ended = ?, told_at = ?, answer = ?,"
-        f" receipt = ?, entry = ?, problem = ? WHERE id = ? AND {IS_OPEN}",
+        f" receipt = ?, entry = ?, problem = ?, subject = ? WHERE id = ? AND {IS_OPEN}",
         status, outcome, now, told_at, given["answer"], given["receipt"], given["entry"],
-        given["problem"], found["id"],
+        given["problem"], subject, found["id"],
     )  # fmt: skip
     if done:
         queue_callbacks(tx, found["id"], told_at)

@@ -164,14 +164,13 @@ def _asked_elsewhere(opened: OpenStore, log: Log) -> str:
     """A sentence about people whom somebody queued by `pilu request`; empty if there are none."""
     if not any(entry.kind == "request" for entry in log.entries):
         return ""
-    with opened.desk() as desk:
-        pending = desk.pending()
+    pending = opened.pending()
     if not pending:
         return ""
     due = min((one.due for one in pending if one.due), default=None)
     text = f"{count(len(pending), 'more person waits', 'more people wait')} who"
     text += " was" if len(pending) == 1 else " were"
-    text += " queued at the command line, and will be forgotten with the next person here."
+    text += " queued at the command line, and will be forgotten in the coming night, or with the next person here."
     return text if due is None else f"{text} The earliest due date is {due}."
 
 

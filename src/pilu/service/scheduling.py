@@ -40,6 +40,7 @@ class Scheduler:
         now = time.time()
         with self.service.database.reading() as tx:
             names = {*due.stores_with_work(tx, now), *actions.stores_with_actions(tx, now - 30.0)}
+            names &= set(self.service.stores.names())  # others wait until their store is back
             stores = any(not leases.is_leased(tx, f"store {name}") for name in names)
             return stores or (
                 outbox.callbacks_due(tx, now) and not leases.is_leased(tx, "callbacks")

@@ -184,13 +184,16 @@ def presence(service: Service, store: str, subject: str, caller: Caller) -> Pres
     """Whether a person is in the model; that somebody asked goes into the log."""
     opened = service.stores.open(store)
     name = hash_name(subject, opened.key)
-    rows, gone = opened.people()
+    known = opened.known()
     with service.database.writing() as tx:
         note_action(tx, caller, "looked a person up", [store])
         waiting = queue.is_waiting(tx, store, name)
     one = bytes.fromhex(name)
     return Presence(
-        in_the_model=one in rows, n_rows=rows.get(one, 0), forgotten=one in gone, waiting=waiting
+        in_the_model=one in known.n_rows,
+        n_rows=known.n_rows.get(one, 0),
+        forgotten=one in known.forgotten,
+        waiting=waiting,
     )
 
 
@@ -198,14 +201,14 @@ def state_of_store(service: Service, name: str) -> StoreState:
     """A store as a message."""
     opened = service.stores.open(name)
     log = opened.log()
-    rows, gone = opened.people()
+    known = opened.known()
     with service.database.reading() as tx:
         n_waiting, n_overdue = queue.count_open(tx, name, date.today())
     return StoreState(
         name=name,
-        method=opened.method,
-        n_rows=sum(rows.values()),
-        n_people_forgotten=len(gone),
+        method="refit" if known.method == "refit" else "langevin",
+        n_rows=sum(known.n_rows.values()),
+        n_people_forgotten=len(known.forgotten),
         n_waiting=n_waiting,
         n_overdue=n_overdue,
         entries=len(log.entries),

@@ -4,14 +4,19 @@ Reading is cached as long as a store is not changed. Names of stores come from a
 are checked: a name is never a path.
 """
 
+import contextlib
 import re
 import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, NamedTuple
 
+from pilu.desk.known_people import forgotten_by, method_of, rows_of_people
 from pilu.exceptions import PiluError, WrongInput
 from pilu.store.ledger import Ledger
 from pilu.store.log import Log
+from pilu.store.store import Store
+from pilu.store.subjects import Waiting, waiting_people
 
 if TYPE_CHECKING:
     from pilu.desk.desk import Desk
@@ -58,6 +63,14 @@ class Stores:
             return held
 
 
+class Known(NamedTuple):
+    """Whom a store knows, by keyed hashes."""
+
+    method: str
+    n_rows: Mapping[bytes, int]
+    forgotten: frozenset[bytes]
+
+
 class OpenStore:
     """A store of the web process: its key and its log. For what needs the model there is `desk`."""
 
@@ -69,8 +82,7 @@ class OpenStore:
         except OSError as error:
             raise PiluError(f"{path.name}: its key cannot be read: {error.strerror}.") from None
         self._ledger: Ledger | None = None
-        self._method: Literal["refit", "langevin"] | None = None
-        self._people: tuple[str, dict[bytes, int], frozenset[bytes]] | None = None
+        self._known: tuple[str, Known] | None = None
 
     def is_current(self) -> bool:
         """Whether the folder still is the one that was opened: a restore replaces it."""
@@ -78,19 +90,16 @@ class OpenStore:
 
     def log(self) -> Log:
         """The log as it is now."""
+        with self._reading() as ledger:
+            return ledger.log
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Ledger]:
         with self._lock:
             if self._ledger is None:
                 self._ledger = Ledger(self.path / "ledger.sqlite", any_thread=True)
             with self._ledger.reading() as ledger:
-                return ledger.log
-
-    @property
-    def method(self) -> Literal["refit", "langevin"]:
-        """By which method the store forgets."""
-        if self._method is None:
-            with self.desk() as desk:
-                self._method = "refit" if desk.method == "refit" else "langevin"
-        return self._method
+                yield ledger
 
     def desk(self) -> "Desk":
         """A desk of the store, to be closed after use."""
@@ -98,14 +107,21 @@ class OpenStore:
 
         return Desk.open(self.path)
 
-    def people(self) -> tuple[dict[bytes, int], frozenset[bytes]]:
-        """Rows of everybody in the model, and everybody forgotten, by keyed hashes."""
+    def pending(self) -> list[Waiting]:
+        """People who were queued by `pilu request`."""
+        with self._reading() as ledger:
+            return waiting_people(ledger)
+
+    def known(self) -> Known:
+        """Who is in the model, and who was forgotten."""
         head = str(self.log().head)
-        if self._people is None or self._people[0] != head:
-            with self.desk() as desk:
-                rows = {name: len(places) for name, places in desk.rows_of_people().items()}
-                self._people = head, rows, desk.forgotten().names
-        return self._people[1:]
+        if self._known is None or self._known[0] != head:
+            with contextlib.closing(Store.open(self.path)) as store:
+                snapshot = store.read()
+                rows = {name: len(where) for name, where in rows_of_people(snapshot).items()}
+                gone = forgotten_by(store, snapshot)
+            self._known = head, Known(method_of(snapshot), rows, gone)
+        return self._known[1]
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -44,6 +44,11 @@ class Worked:
     busy: list[str] = field(default_factory=list)  # stores where another worker was
 
 
+@dataclass
+class _Lease:
+    is_kept: bool = False  # until it ends by itself: a store with a fault is left alone so long
+
+
 class Worker:
     """Carries out what is due in the stores of a folder."""
 
@@ -67,8 +72,8 @@ class Worker:
         return self.worked
 
     def _run_store(self, name: str, *, everywhere: bool) -> None:
-        with self._leased(f"store {name}") as leased:
-            if not leased:
+        with self._leased(f"store {name}") as lease:
+            if lease is None:
                 self.worked.busy.append(name)
                 return
             try:
@@ -77,6 +82,7 @@ class Worker:
             except (PiluError, OSError) as error:
                 _log.exception("store %s could not be worked on", name)
                 self._put_all_back(name, error)
+                lease.is_kept = True
 
     def _put_all_back(self, name: str, error: Exception) -> None:
         with self.database.writing() as tx:
@@ -91,13 +97,14 @@ class Worker:
         self.worked.put_back += len(rows)
 
     @contextlib.contextmanager
-    def _leased(self, name: str) -> Iterator[bool]:
-        """Hold a lease for the block, and renew it from a thread; False while another has it."""
+    def _leased(self, name: str) -> "Iterator[_Lease | None]":
+        """Hold a lease for the block, and renew it from a thread; None while another has it."""
         with self.database.writing() as tx:
             taken = leases.take_lease(tx, name, self.holder, LEASE)
         if not taken:
-            yield False
+            yield None
             return
+        lease = _Lease()
         done = threading.Event()
 
         def renew() -> None:
@@ -108,12 +115,13 @@ class Worker:
         thread = threading.Thread(target=renew, daemon=True)
         thread.start()
         try:
-            yield True
+            yield lease
         finally:
             done.set()
             thread.join()
-            with self.database.writing() as tx:
-                leases.give_back(tx, name, self.holder)
+            if not lease.is_kept:
+                with self.database.writing() as tx:
+                    leases.give_back(tx, name, self.holder)
 
 
 class _StoreWork:
