@@ -170,7 +170,8 @@ def _asked_elsewhere(opened: OpenStore, log: Log) -> str:
     due = min((one.due for one in pending if one.due), default=None)
     text = f"{count(len(pending), 'more person waits', 'more people wait')} who"
     text += " was" if len(pending) == 1 else " were"
-    text += " queued at the command line, and will be forgotten in the coming night, or with the next person here."
+    text += " queued at the command line, and will be forgotten in the coming night, or with the"
+    text += " next person here."
     return text if due is None else f"{text} The earliest due date is {due}."
 
 
