@@ -12,6 +12,7 @@ PiluError
 |-- CertificateMismatch   a certificate contradicts itself or the model
 |-- LedgerMismatch        a log, a head or a proof contradicts an earlier record
 |-- BudgetSpent           a request would exceed a store's budget; nothing was changed
+|-- DoneBefore            a change with this reference is in the log already
 |-- DoneWithTrouble       the change was made, but something failed afterwards
 |-- StoreDamaged          a file of a store cannot be read or written; the message names it
 |-- DatabaseFailed        the service's database refuses, or cannot be reached; nothing was changed
@@ -35,6 +36,7 @@ __all__ = [
     "ClusterLost",
     "DatabaseFailed",
     "DatasetUnavailable",
+    "DoneBefore",
     "DoneWithTrouble",
     "LedgerMismatch",
     "MissingExtra",
@@ -118,6 +120,10 @@ class LedgerMismatch(PiluError):
 
 class BudgetSpent(PiluError):
     """A request would exceed a store's budget; the message says how to redraw."""
+
+
+class DoneBefore(PiluError):
+    """A change with this reference is in the log already; nothing was changed."""
 
 
 class DoneWithTrouble(PiluError):

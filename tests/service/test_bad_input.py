@@ -8,7 +8,7 @@ import time
 import httpx
 import pytest
 
-from pilu.service import guards, server, tokens
+from pilu.service import guards, protocol, tokens
 from pilu.service.configuration import Configuration
 from pilu.service.database import open_database
 from service.processes import served
@@ -258,7 +258,7 @@ def test_slow_clients_are_cut_off(running):
     port, token, _ = running
     head = f"POST {REQUESTS} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n"
     body = head + "Content-Type: application/json\r\nContent-Length: 50\r\n\r\n{"
-    for sent, most in ((head, server.HEADER_SECONDS), (body, guards.BODY_SECONDS)):
+    for sent, most in ((head, protocol.HEADER_SECONDS), (body, guards.BODY_SECONDS)):
         with socket.create_connection(("127.0.0.1", port)) as connection:
             started = time.monotonic()
             connection.sendall(sent.encode())

@@ -348,7 +348,7 @@ def test_what_waits_is_carried_out_when_somebody_says_so(officer, app):
 def test_the_log_says_whether_it_has_only_grown(auditor, made):
     with Desk.open(made[0].stores / "people") as desk:
         noted = str(desk.log().head)
-        desk.note({"kind": "release", "grid": 0.5})
+        desk.note_once({"kind": "release", "grid": 0.5}, "grid")
     page = auditor.get(f"/stores/people?since={noted}")
     assert "Yes. The log has only grown since that head" in words(page)
     assert "1 entry came after it" in words(page)

@@ -129,10 +129,14 @@ class Desk(ABC):
 
     # Requests
 
-    def note(self, entry: Mapping[str, Any]) -> int:
-        """Log something that leaves the model as it is; returns its place."""
+    def note_once(self, entry: Mapping[str, Any], field: str) -> int:
+        """Log something that leaves the model as it is, unless it is there; returns its place.
+
+        It is there if an entry has the same value in a field.
+        """
         with self.store.changing() as change:
-            return change.note(entry).place
+            there = change.snapshot.log.named(field, entry[field])
+            return (there or change.note(entry)).place
 
     def request(self, subjects: Any, due: date | None = None) -> None:
         """Queue people, to be forgotten by the next `run`."""

@@ -30,7 +30,7 @@ from pilu.desk.refit_report import refit_part
 from pilu.desk.refit_snapshot import RefitSnapshot
 from pilu.desk.refitting import Heritage, describe_how, fit_store, refit, score_after
 from pilu.desk.rewriting import Forgotten
-from pilu.exceptions import AlreadyForgotten, WrongInput
+from pilu.exceptions import AlreadyForgotten, DoneBefore, WrongInput
 from pilu.store.store import Change, Snapshot, check_is_free
 from pilu.store.subjects import leaf_of
 from pilu.tabular.frames import frame_of
@@ -266,11 +266,13 @@ class RefitDesk(Desk):
     ) -> Outcome:
         """Refit on the rows of a plan, and log it: all of it takes effect, or nothing.
 
-        The entry of the log names the `reference`, if there is one.
+        The entry of the log names the `reference`, if there is one. It is made once.
         """
         check_signing_key(sign)
         with self.store.changing() as change:
             held = RefitSnapshot.of(change.snapshot)
+            if reference is not None and held.log.named("reference", reference) is not None:
+                raise DoneBefore(f"the change {reference} was made before. Nothing was changed.")
             made = plan(change, held)
             if reference is not None:
                 made = replace(made, entry={**made.entry, "reference": reference})

@@ -22,7 +22,7 @@ from pilu.exceptions import (
     WrongInput,
 )
 from pilu.store.merkle import Head
-from pilu.store.store import _building, check_is_free
+from pilu.store.store import building, check_is_free
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def restore(
     check_is_free(folder)
     if not folder.absolute().parent.is_dir():
         raise WrongInput(f"out must be in an existing folder, got {folder}. Make it first.")
-    with as_errors_of(folder), _building(folder) as part:
+    with as_errors_of(folder), building(folder) as part:
         contents = unpack(backup, part, key)
         with _without_the_name_of(part, backup), Desk.open(part) as desk:
             if (desk.store_id, str(desk.log().head)) != (contents["store"], contents["head"]):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from pilu.service.store_routes import store_routes
 from pilu.service.tokens import Caller
 
 VERSION = "1"
+_log = logging.getLogger("pilu.service")
 _DESCRIPTION = """Make a trained model forget a person, and prove it.
 
 All calls but `/health` and the page need a bearer token. Errors are problem documents (RFC 9457).
@@ -112,6 +114,8 @@ def _own_routes(service: Service) -> APIRouter:
     async def ready() -> Response:
         """Whether database and stores answer; needs no token and names nothing."""
         found = await service.in_thread(problems)
+        for one in found:
+            _log.error("not ready: %s", one)
         shown = sorted({"database" if "database" in one else "a store" for one in found})
         status = "degraded" if found else "ok"
         return JSONResponse({"status": status, "problems": shown}, 503 if found else 200)

@@ -20,6 +20,7 @@ from pilu.service.asking import time_of, told_status
 from pilu.service.configuration import Configuration
 from pilu.service.database import Database, Found
 from pilu.service.identifiers import new_id
+from pilu.service.own_keys import made_once
 
 ATTEMPTS = 16  # then it is given up, after about four days
 _FIRST, _LONGEST = 30.0, 12 * 3600.0  # seconds between attempts
@@ -105,12 +106,8 @@ def _body(configuration: Configuration, row: Found) -> dict[str, Any]:
 
 def key_files(configuration: Configuration) -> tuple[Path, Path]:
     """The keys that sign callbacks, made at the first use."""
-    private = configuration.own / "callbacks.key"
-    public = configuration.own / "callbacks.pub"
-    if not private.exists():
-        configuration.own.mkdir(parents=True, exist_ok=True, mode=0o700)
-        make_keys(private, public)
-    return private, public
+    own = configuration.own
+    return made_once(own / "callbacks.key", own / "callbacks.pub", make_keys)
 
 
 def signed(configuration: Configuration, number: str, body: bytes) -> dict[str, str]:

@@ -5,6 +5,7 @@ transaction: all of it takes effect, or nothing. Names of people are kept as key
 rows not at all (`service.row_files`).
 """
 
+import logging
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
@@ -182,16 +183,19 @@ class _Postgres:
     is_local = False
 
     def __init__(self, url: str) -> None:
-        pool = need("psycopg_pool", for_="a database at postgresql://", extra="serve-postgres")
-        rows = need("psycopg.rows", for_="a database at postgresql://", extra="serve-postgres")
-        self._error = need("psycopg", for_="a database", extra="serve-postgres").Error
-        self.name = _without_password(url)
+        wanted = {"for_": "a database at postgresql://", "extra": "serve-postgres"}
+        pool, rows = need("psycopg_pool", **wanted), need("psycopg.rows", **wanted)
+        driver = need("psycopg", **wanted)
+        self.name, self._error = _without_password(driver, url), driver.Error
+        # It repeats addresses, with their passwords; what went wrong is told below.
+        logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
         with _explained(self.name, self._error):
+            driver.connect(url, connect_timeout=10).close()  # the pool says only that it failed
             self._pool = pool.ConnectionPool(
                 url,
                 min_size=1,
                 max_size=16,
-                timeout=15.0,
+                timeout=5.0,
                 kwargs={"row_factory": rows.dict_row},
                 check=pool.ConnectionPool.check_connection,
                 open=True,
@@ -200,7 +204,7 @@ class _Postgres:
                 self._pool.wait(timeout=15.0)
                 with self.writing() as tx:
                     tx.run("SELECT pg_advisory_xact_lock(1885957237)")  # one process makes tables
-                    if tx.one("SELECT to_regclass('version') AS there")["there"] is None:  # type: ignore[index]
+                    if tx.number("SELECT to_regclass('version') AS there") is None:
                         _create(tx, "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
             except BaseException:
                 self._pool.close()
@@ -241,10 +245,16 @@ def _check_version(database: Database, name: str) -> None:
         )
 
 
-def _without_password(url: str) -> str:
+def _without_password(driver: Any, url: str) -> str:
     """An address that may be shown."""
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+    try:
+        parts = driver.conninfo.conninfo_to_dict(url)
+    except driver.Error:
+        raise DatabaseFailed(
+            "the address of the database must be as postgresql://user@host/name, with special "
+            "characters percent-encoded. The password is better in PGPASSWORD or ~/.pgpass."
+        ) from None
+    return f"postgresql://{parts.get('host', '')}/{parts.get('dbname', '')}"
 
 
 @contextmanager

@@ -14,12 +14,13 @@ from pilu.service.identifiers import receipt_id
 from pilu.service.outbox import queue_callbacks
 from pilu.service.queue import IS_OPEN
 
+# What runs was taken by a worker that has died, or by one that holds the lease.
+_IS_DUE = "(status = 'running' OR (status = 'waiting' AND run_at <= ?))"
+
 
 def stores_with_work(tx: Transaction, now: float) -> list[str]:
     """Stores in which something is due."""
-    found = tx.all(
-        f"SELECT DISTINCT store FROM requests WHERE {IS_OPEN} AND run_at <= ? ORDER BY store", now
-    )
+    found = tx.all(f"SELECT DISTINCT store FROM requests WHERE {_IS_DUE} ORDER BY store", now)
     return [row["store"] for row in found]
 
 
@@ -30,13 +31,12 @@ def take_due(tx: Transaction, store: str, now: float) -> list[Found]:
     erasure is due, all of the store are taken: they are one refit.
     """
     due = tx.all(
-        f"SELECT * FROM requests WHERE store = ? AND {IS_OPEN} AND run_at <= ? ORDER BY number",
-        store, now,
-    )  # fmt: skip
+        f"SELECT * FROM requests WHERE store = ? AND {_IS_DUE} ORDER BY number", store, now
+    )
     if any(row["type"] == "erasure" for row in due):
         due = tx.all(
-            f"SELECT * FROM requests WHERE store = ? AND {IS_OPEN}"
-            " AND (run_at <= ? OR type = 'erasure') ORDER BY number",
+            f"SELECT * FROM requests WHERE store = ? AND ({_IS_DUE} OR (type = 'erasure'"
+            f" AND {IS_OPEN})) ORDER BY number",
             store, now,
         )  # fmt: skip
     # One that was cancelled in this moment is not taken.
@@ -104,15 +104,23 @@ def request_of(tx: Transaction, number: str) -> Found | None:
     return tx.one("SELECT * FROM requests WHERE id = ?", number)
 
 
-def keep_receipt(tx: Transaction, store_id: str, entry: int, person: str, body: str) -> str:
-    """Keep a receipt; its id, also if it was kept before."""
-    number = receipt_id(store_id, entry, person)
+def keep_receipt(
+    tx: Transaction, store_id: str, entry: int, leaf: str, person: str, body: str
+) -> str:
+    """Keep a receipt; its id, also if it was kept before. `leaf` is the hash of the entry."""
+    number = receipt_id(leaf, person)
     tx.run(
         "INSERT INTO receipts (id, store_id, entry, person, body, made) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO NOTHING",
         number, store_id, entry, person, body, time.time(),
     )  # fmt: skip
     return number
+
+
+def replace_receipt(tx: Transaction, lost: str, receipt: str, entry: int) -> None:
+    """Put a receipt in the place of one whose entry a log has lost."""
+    tx.run("UPDATE requests SET receipt = ?, entry = ? WHERE receipt = ?", receipt, entry, lost)
+    tx.run("DELETE FROM receipts WHERE id = ?", lost)
 
 
 def latest_receipt(tx: Transaction, store_id: str, person: str) -> Found | None:
@@ -131,6 +139,21 @@ def note_forgotten(tx: Transaction, store_id: str, person: str, entry: int, leaf
         " SET entry = excluded.entry, leaf = excluded.leaf",
         store_id, person, entry, leaf,
     )  # fmt: skip
+
+
+def noted_entry(tx: Transaction, store_id: str, person: str) -> Found | None:
+    """The entry that forgot a person, as it was noted."""
+    return tx.one("SELECT * FROM forgotten WHERE store_id = ? AND person = ?", store_id, person)
+
+
+def learned_requests(tx: Transaction, store: str) -> set[str]:
+    """Requests that brought rows which a store has learned."""
+    found = tx.all(
+        "SELECT id FROM requests WHERE store = ? AND status = 'completed'"
+        " AND type IN ('addition', 'rectification')",
+        store,
+    )
+    return {row["id"] for row in found}
 
 
 def noted_as_forgotten(tx: Transaction, store_id: str) -> list[Found]:

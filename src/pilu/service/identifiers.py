@@ -34,6 +34,6 @@ def fingerprint(key: bytes, content: Any) -> str:
     return hashlib.blake2b(text, key=key, digest_size=16).hexdigest()
 
 
-def receipt_id(store_id: str, entry: int, person: str) -> str:
-    """The id of the receipt of a person in an entry of a log."""
-    return hashlib.sha256(f"{store_id}:{entry}:{person}".encode()).hexdigest()[:32]
+def receipt_id(leaf: str, person: str) -> str:
+    """The id of the receipt of a person in an entry of a log, which is named by its hash."""
+    return hashlib.sha256(f"{leaf}:{person}".encode()).hexdigest()[:32]

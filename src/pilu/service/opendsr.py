@@ -7,6 +7,7 @@ service makes a certificate of its own at the first use, which is good for trial
 
 import base64
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ from pilu.service import queue
 from pilu.service.asking import ask, expected_end, time_of, told_status
 from pilu.service.configuration import Configuration
 from pilu.service.database import Found
+from pilu.service.own_keys import made_once
 from pilu.service.problems import Refused
 from pilu.service.request_routes import StoreName
 from pilu.service.running import Allowed, Service
@@ -263,13 +265,11 @@ def certificate_files(configuration: Configuration) -> tuple[Path, Path]:
     """The private key and the certificate: those given, or made at the first use."""
     if configuration.certificate is not None and configuration.certificate_key is not None:
         return configuration.certificate_key, configuration.certificate
-    private, public = configuration.own / "opendsr.key", configuration.own / "opendsr.pem"
-    if not public.exists():
-        _make_certificate(private, public, domain_of(configuration))
-    return private, public
+    own, domain = configuration.own, domain_of(configuration)
+    return made_once(own / "opendsr.key", own / "opendsr.pem", partial(_make_certificate, domain))
 
 
-def _make_certificate(private: Path, public: Path, domain: str) -> None:
+def _make_certificate(domain: str, private: Path, public: Path) -> None:
     x509, hashes = _crypto("", "cryptography.x509"), _crypto("primitives.hashes")
     serialization, rsa = _crypto("primitives.serialization"), _crypto("primitives.asymmetric.rsa")
     key = rsa.generate_private_key(public_exponent=65537, key_size=3072)
@@ -290,7 +290,6 @@ def _make_certificate(private: Path, public: Path, domain: str) -> None:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    private.unlink(missing_ok=True)  # of a process that was killed before the certificate was made
     write_new(private, secret)
     write_new(public, certificate.public_bytes(serialization.Encoding.PEM))
 

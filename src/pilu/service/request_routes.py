@@ -164,7 +164,14 @@ def request_routes(service: Service) -> APIRouter:
     @routes.get("/v1/requests/{request}/answer", response_model=Presence)
     async def read_answer(request: RequestId, caller: officer) -> Response:
         """The answer to a request for access."""
-        found = await service.quickly(find, request, caller)
+
+        def read() -> Found:
+            found = find(request, caller)
+            with database.writing() as tx:
+                note_action(tx, caller, "read an answer", [found["store"]], found["id"])
+            return found
+
+        found = await service.in_thread(read)
         if found["answer"] is None:
             raise Refused(404, "the request has no answer: it is of another type, or still waits.")
         return answer(Presence(waiting=False, **json.loads(found["answer"])))

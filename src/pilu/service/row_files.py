@@ -3,8 +3,10 @@
 The files are the service's own, so it also erases forgotten people from them.
 """
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,31 +39,48 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], store: OpenStore) 
 
 def own_tables(configuration: Configuration, store: str, desk: "Desk") -> list[Path]:
     """The service's files that a store reads."""
-    folder = configuration.own / "rows" / store
-    ours = {path.resolve(): path for path in folder.glob("*.parquet")}
+    ours = {path.resolve(): path for path in _files(configuration, store)}
     return [ours[Path(name).resolve()] for name in desk.tables() if Path(name).resolve() in ours]
 
 
-def erase_forgotten(configuration: Configuration, store: str, desk: "Desk") -> None:
+def erase_forgotten(
+    configuration: Configuration,
+    store: str,
+    desk: "Desk",
+    also: frozenset[bytes] = frozenset(),
+) -> None:
     """Rewrite the service's files without people who were forgotten.
 
-    A file that waits to be learned is deleted: they must not be learned again.
+    A file that waits to be learned is deleted: they must not be learned again. `also` are people,
+    by keyed hashes, who asked to be forgotten and were not in the model.
     """
     from pilu.desk.rewriting import rewrite_without
 
     forgotten, used = desk.forgotten(), set(own_tables(configuration, store, desk))
-    for path in (configuration.own / "rows" / store).glob("*.parquet"):
-        found = forgotten.found_in(path)
-        if found.any() and path in used:
-            rewrite_without(forgotten, path, path)
-        elif found.any():  # the store does not read it any more, or must not learn it
-            path.unlink()
+    asked = replace(forgotten, names=forgotten.names | also)
+    for path in _files(configuration, store):
+        try:
+            if path in used and forgotten.found_in(path).any():
+                rewrite_without(forgotten, path, path)
+            elif path not in used and asked.found_in(path).any():
+                path.unlink(missing_ok=True)
+        except FileNotFoundError:  # its request was not made in the end
+            continue
 
 
-def drop_unused(configuration: Configuration, store: str, desk: "Desk", waiting: set[str]) -> None:
+def drop_unused(
+    configuration: Configuration, store: str, desk: "Desk", needed: Container[str]
+) -> None:
     """Delete files of requests that failed, were cancelled, or were never made."""
     used, old = set(own_tables(configuration, store, desk)), time.time() - _HOUR
-    for path in (configuration.own / "rows" / store).glob("*.parquet"):
+    for path in (configuration.own / "rows" / store).glob("*"):
         # A file is written before its request is made, so a young one may have none yet.
-        if path not in used and path.stem not in waiting and path.stat().st_mtime < old:
-            path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if path not in used and path.stem not in needed and path.stat().st_mtime < old:
+                path.unlink()
+
+
+def _files(configuration: Configuration, store: str) -> list[Path]:
+    """Files that are complete; one that is being written begins with a dot."""
+    found = (configuration.own / "rows" / store).glob("*.parquet")
+    return sorted(path for path in found if not path.name.startswith("."))

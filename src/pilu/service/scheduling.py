@@ -10,6 +10,7 @@ import time
 from pilu.exceptions import PiluError
 from pilu.service import actions, due, leases, outbox
 from pilu.service.configuration import ENVIRONMENT
+from pilu.service.leases import lease_of, pause_of
 from pilu.service.running import Service
 
 _EVERY = 2.0  # seconds between looks
@@ -41,7 +42,11 @@ class Scheduler:
         with self.service.database.reading() as tx:
             names = {*due.stores_with_work(tx, now), *actions.stores_with_actions(tx, now - 30.0)}
             names &= set(self.service.stores.names())  # others wait until their store is back
-            stores = any(not leases.is_leased(tx, f"store {name}") for name in names)
+            stores = any(
+                not leases.is_leased(tx, lease_of(name))
+                and not leases.is_leased(tx, pause_of(name))
+                for name in names
+            )
             return stores or (
                 outbox.callbacks_due(tx, now) and not leases.is_leased(tx, "callbacks")
             )

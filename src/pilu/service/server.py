@@ -1,17 +1,14 @@
 """Run the application with uvicorn: limits for slow clients, TLS, several processes."""
 
-import asyncio
 import logging
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 from pilu._extras import need
 from pilu.exceptions import WrongInput
 from pilu.service.configuration import ENVIRONMENT, Configuration, is_loopback
 
-HEADER_SECONDS = 10.0  # for the head of a call to arrive
 _IDLE_SECONDS = 30  # until a connection that asks nothing is closed
 _CONNECTIONS = 1_000
 
@@ -37,7 +34,7 @@ def serve(
         host=host,
         port=port,
         workers=configuration.processes,
-        http=guarded_protocol(),
+        http=need("pilu.service.protocol", for_="pilu serve", extra="serve").Guarded,
         log_config=None,
         access_log=False,  # the service has its own, without ids of requests
         server_header=False,
@@ -70,49 +67,6 @@ def log_to_stderr() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     for noisy in ("uvicorn.access", "httpx", "httpcore"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-
-
-def guarded_protocol() -> type[asyncio.Protocol]:
-    """uvicorn's protocol, with a limit on how long the head of a call may take to arrive."""
-    protocol: Any = need(
-        "uvicorn.protocols.http.httptools_impl", for_="pilu serve", extra="serve"
-    ).HttpToolsProtocol
-
-    class Guarded(protocol):  # type: ignore[misc]
-        """Closes connections whose calls do not come to an end."""
-
-        _deadline: Any = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._wait()
-
-        def on_message_begin(self) -> None:
-            self._wait()
-            super().on_message_begin()
-
-        def on_headers_complete(self) -> None:
-            self._stop_waiting()
-            super().on_headers_complete()
-
-        def connection_lost(self, exc: Any) -> None:
-            self._stop_waiting()
-            super().connection_lost(exc)
-
-        def _wait(self) -> None:
-            self._stop_waiting()
-            self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
-
-        def _stop_waiting(self) -> None:
-            if self._deadline is not None:
-                self._deadline.cancel()
-                self._deadline = None
-
-        def _give_up(self) -> None:
-            if not self.transport.is_closing():
-                self.transport.close()
-
-    return Guarded
 
 
 def _share_measures(configuration: Configuration) -> None:

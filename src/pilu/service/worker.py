@@ -13,22 +13,23 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from pilu.desk.desk import Desk
 from pilu.desk.receipt import Receipt
-from pilu.exceptions import PiluError, WrongInput
+from pilu.exceptions import DoneBefore, DoneWithTrouble, PiluError, WrongInput
 from pilu.service import actions, due, leases, queue
 from pilu.service.configuration import Configuration
 from pilu.service.database import Database, Found
-from pilu.service.identifiers import new_id
+from pilu.service.identifiers import new_id, receipt_id
+from pilu.service.leases import LeaseLost, lease_of
 from pilu.service.row_files import drop_unused, erase_forgotten, rows_file
 from pilu.service.store_pictures import draw_store
 from pilu.service.stores import Stores
 from pilu.store import merkle
-from pilu.store.log import canonical
+from pilu.store.log import Entry, canonical
 
+_OUTCOMES = {"add": "learned", "correct": "corrected"}
 LEASE = 60.0  # seconds; renewed while the worker lives
 _RETRY, _LONGEST = 300.0, 6 * 3600.0  # seconds between attempts: doubled each time
 _DAY = 86_400.0
@@ -42,11 +43,6 @@ class Worked:
     ended: int = 0
     put_back: int = 0
     busy: list[str] = field(default_factory=list)  # stores where another worker was
-
-
-@dataclass
-class _Lease:
-    is_kept: bool = False  # until it ends by itself: a store with a fault is left alone so long
 
 
 class Worker:
@@ -72,20 +68,31 @@ class Worker:
         return self.worked
 
     def _run_store(self, name: str, *, everywhere: bool) -> None:
-        with self._leased(f"store {name}") as lease:
-            if lease is None:
+        with self._leased(lease_of(name)) as leased:
+            if not leased:
                 self.worked.busy.append(name)
                 return
             try:
                 with Desk.open(self.stores.path(name)) as desk:
                     _StoreWork(self, name, desk).run(everywhere=everywhere)
-            except (PiluError, OSError) as error:
+            except LeaseLost as error:
+                _log.warning("%s", error)
+            except DoneWithTrouble:  # the next worker hands over what it has to
+                _log.exception("the receipts of store %s could not be kept", name)
+                self._pause(name)
+            except Exception as error:  # of a user's own pipeline, too: other stores go on
                 _log.exception("store %s could not be worked on", name)
                 self._put_all_back(name, error)
-                lease.is_kept = True
+                self._pause(name)
+
+    def _pause(self, name: str) -> None:
+        """Have the service leave a store with a fault alone for a while."""
+        with self.database.writing() as tx:
+            leases.take_lease(tx, leases.pause_of(name), self.holder, LEASE)
 
     def _put_all_back(self, name: str, error: Exception) -> None:
-        with self.database.writing() as tx:
+        with contextlib.suppress(LeaseLost), self.database.writing() as tx:
+            leases.check_lease(tx, lease_of(name), self.holder)
             taken = due.take_due(tx, name, time.time())
             self.put_back(tx, taken, error)
 
@@ -97,14 +104,13 @@ class Worker:
         self.worked.put_back += len(rows)
 
     @contextlib.contextmanager
-    def _leased(self, name: str) -> "Iterator[_Lease | None]":
-        """Hold a lease for the block, and renew it from a thread; None while another has it."""
+    def _leased(self, name: str) -> Iterator[bool]:
+        """Hold a lease for the block, and renew it from a thread; False while another has it."""
         with self.database.writing() as tx:
             taken = leases.take_lease(tx, name, self.holder, LEASE)
         if not taken:
-            yield None
+            yield False
             return
-        lease = _Lease()
         done = threading.Event()
 
         def renew() -> None:
@@ -115,13 +121,12 @@ class Worker:
         thread = threading.Thread(target=renew, daemon=True)
         thread.start()
         try:
-            yield lease
+            yield True
         finally:
             done.set()
             thread.join()
-            if not lease.is_kept:
-                with self.database.writing() as tx:
-                    leases.give_back(tx, name, self.holder)
+            with self.database.writing() as tx:
+                leases.give_back(tx, name, self.holder)
 
 
 class _StoreWork:
@@ -143,14 +148,16 @@ class _StoreWork:
         erase_forgotten(self.configuration, self.name, self.desk)
         with self.database.writing() as tx:
             taken = due.take_due(tx, self.name, time.time())
+        # Rows first: whoever asked to be forgotten since is then forgotten with them.
+        for row in taken:
+            if row["type"] in ("rectification", "addition"):
+                self._learn(row)
         erasures = [row for row in taken if row["type"] == "erasure"]
         if erasures or (everywhere and self.desk.pending()):
             self._erase(erasures)
         for row in taken:
             if row["type"] == "access":
                 self._answer(row)
-            elif row["type"] in ("rectification", "addition"):
-                self._learn(row)
         self._log_actions()
         self._drop_unused()
         draw_store(self.database, self.name, self.desk)
@@ -166,15 +173,27 @@ class _StoreWork:
             # Whoever is left was not in the model, unless it was learned in this moment.
             there = self.desk.rows_of_people().keys()
             gone = self.desk.forgotten().names
+            erase_forgotten(self.configuration, self.name, self.desk, frozenset(names - there))
+            if self.desk.undelivered():  # another worker forgot somebody: receipts come first
+                return
+        except DoneWithTrouble:
+            raise
         except (PiluError, OSError) as error:
-            with self.database.writing() as tx:
+            with self._ending() as tx:
                 self.worker.put_back(tx, taken, error)
             return
-        with self.database.writing() as tx:
+        with self._ending() as tx:
             for row in taken:
                 name = bytes.fromhex(row["subject"])
                 if name not in there:
                     self._end_without_change(tx, row, forgotten=name in gone)
+
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[Any]:
+        """A transaction that ends requests; not without the lease, lest another is at it."""
+        with self.database.writing() as tx:
+            leases.check_lease(tx, lease_of(self.name), self.worker.holder)
+            yield tx
 
     def _forget(self, change: Any, **what: Any) -> Any:
         options = {"redraw_if_needed": True} if self.desk.method == "langevin" else {}
@@ -196,21 +215,34 @@ class _StoreWork:
         with self.database.writing() as tx:
             for receipt in receipts:
                 person = "" if receipt.person is None else receipt.person.name
-                kept = due.keep_receipt(tx, self.store_id, receipt.place, person, receipt.to_json())
+                leaf, place = merkle.leaf(canonical(receipt.entry)).hex(), receipt.place
+                text = receipt.to_json()
+                kept = due.keep_receipt(tx, self.store_id, place, leaf, person, text)
                 if person:
-                    leaf = merkle.leaf(canonical(receipt.entry)).hex()
-                    due.note_forgotten(tx, self.store_id, person, receipt.place, leaf)
+                    self._note_forgotten(tx, person, place, leaf, kept)
                 for row, outcome in self._answered(tx, receipt, person):
                     self.worker.worked.ended += due.end_request(
                         tx, row, outcome, receipt=kept, entry=receipt.place
                     )
+
+    def _note_forgotten(self, tx: Any, person: str, place: int, leaf: str, receipt: str) -> None:
+        """Note which entry forgot a person; replace a receipt that an older backup made void."""
+        before = due.noted_entry(tx, self.store_id, person)
+        if before is not None and not self._has(before):
+            due.replace_receipt(tx, receipt_id(before["leaf"], person), receipt, place)
+        due.note_forgotten(tx, self.store_id, person, place, leaf)
+
+    def _has(self, noted: Found) -> bool:
+        """Whether the log has an entry as it was noted."""
+        place = int(noted["entry"])
+        return self.desk.log().leaves[place : place + 1] == (bytes.fromhex(noted["leaf"]),)
 
     def _answered(self, tx: Any, receipt: Receipt, person: str) -> list[tuple[Found, str]]:
         """The requests that a receipt answers, and how."""
         if person:
             return [(row, "forgotten") for row in due.open_erasures(tx, self.name, person)]
         row = due.request_of(tx, str(receipt.entry.get("reference")))
-        outcome = {"add": "learned", "correct": "corrected"}.get(str(receipt.entry.get("kind")))
+        outcome = _OUTCOMES.get(str(receipt.entry.get("kind")))
         return [] if row is None or outcome is None else [(row, outcome)]
 
     def _forget_again(self) -> None:
@@ -218,14 +250,9 @@ class _StoreWork:
 
         An entry that forgot somebody and is not in the log was made after the backup.
         """
-        log = self.desk.log()
         with self.database.reading() as tx:
             noted = due.noted_as_forgotten(tx, self.store_id)
-        lost = [
-            bytes.fromhex(row["person"])
-            for row in noted
-            if log.leaves[row["entry"] : row["entry"] + 1] != (bytes.fromhex(row["leaf"]),)
-        ]
+        lost = [bytes.fromhex(row["person"]) for row in noted if not self._has(row)]
         if lost:
             _log.warning("store %s is older than %d of its receipts", self.name, len(lost))
             self._forget(self.desk.forget_again, names=lost)
@@ -237,7 +264,7 @@ class _StoreWork:
         name = bytes.fromhex(row["subject"])
         answer = {"in_the_model": name in rows, "n_rows": len(rows.get(name, ())),
                   "forgotten": name in gone}  # fmt: skip
-        with self.database.writing() as tx:
+        with self._ending() as tx:
             done = due.end_request(tx, row, "answered", answer=json.dumps(answer))
         self.worker.worked.ended += done
 
@@ -247,19 +274,32 @@ class _StoreWork:
         if change is None:
             self._fail(row, "only a store of the method refit takes rows that come and go.")
             return
-        if str(table) in map(_resolved, self.desk.tables()):  # a worker died after the change
-            self._fail(row, "it was done, but its receipt was handed over elsewhere.")
+        if (made := self.desk.log().named("reference", row["id"])) is not None:
+            self._end_made(row, made)
+            return
+        if not table.exists():
+            self._fail(row, "it has rows of people who were forgotten, or who asked to be.")
             return
         try:
             change(table, deliver=self._keep, sign=self.configuration.sign, reference=row["id"])
+        except (DoneBefore, DoneWithTrouble):  # its receipt is handed over by another, or later
+            return
         except WrongInput as error:  # the rows are not what they must be: they never will be
             self._fail(row, _words(error))
         except (PiluError, OSError) as error:
-            with self.database.writing() as tx:
+            with self._ending() as tx:
                 self.worker.put_back(tx, [row], error)
 
+    def _end_made(self, row: Found, made: Entry) -> None:
+        """End a request whose change is in the log; its receipt was handed over elsewhere."""
+        if made.place in self.desk.undelivered():
+            return
+        with self._ending() as tx:
+            done = due.end_request(tx, row, _OUTCOMES[made.kind], entry=made.place)
+        self.worker.worked.ended += done
+
     def _fail(self, row: Found, problem: str) -> None:
-        with self.database.writing() as tx:
+        with self._ending() as tx:
             done = due.end_request(tx, row, "refused", status="failed", problem=problem)
         self.worker.worked.ended += done
 
@@ -268,22 +308,18 @@ class _StoreWork:
     def _log_actions(self) -> None:
         with self.database.writing() as tx:
             batches = actions.batch_actions(tx, self.name)
-        logged = {
-            str(entry.record["batch"]): entry.place
-            for entry in self.desk.log().entries
-            if entry.kind == "audit"
-        } if batches else {}  # fmt: skip
         for batch, rows in batches.items():
-            place = logged.get(batch)
-            if place is None:
-                place = self.desk.note(_entry_of_actions(batch, rows))
+            place = self.desk.note_once(_entry_of_actions(batch, rows), "batch")
             with self.database.writing() as tx:
                 actions.actions_logged(tx, batch, place)
 
     def _drop_unused(self) -> None:
         with self.database.reading() as tx:
-            waiting = {row["id"] for row in queue.list_open(tx, self.name, most=2**31 - 1)}
-        drop_unused(self.configuration, self.name, self.desk, waiting)
+            needed = {row["id"] for row in queue.list_open(tx, self.name, most=2**31 - 1)}
+            learned = due.learned_requests(tx, self.name)
+        # What an older backup has not learned is kept: somebody may want to add it again.
+        logged = {entry.record.get("reference") for entry in self.desk.log().entries}
+        drop_unused(self.configuration, self.name, self.desk, needed | (learned - logged))
 
 
 def _entry_of_actions(batch: str, rows: Sequence[Found]) -> dict[str, Any]:
@@ -301,9 +337,8 @@ def _entry_of_actions(batch: str, rows: Sequence[Found]) -> dict[str, Any]:
     }
 
 
-def _resolved(name: str) -> str:
-    return name if "://" in name else str(Path(name).resolve())
-
-
 def _words(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+    """What an officer is told; the words of other errors may have values of rows."""
+    if isinstance(error, PiluError | OSError):
+        return " ".join(str(error).split())
+    return f"an error inside of the service ({type(error).__name__}); its log says more."

@@ -100,6 +100,11 @@ class Log:
         merkle.check_consistency(noted, self.head, proof)
         return proof
 
+    def named(self, field: str, value: object) -> Entry | None:
+        """The last entry in which a field has a value."""
+        found = (e for e in reversed(self.entries) if e.record.get(field) == value)
+        return next(found, None)
+
     @cached_property
     def state_sha256(self) -> str | None:
         """The hash of the state that the log leads to; None before the first one."""

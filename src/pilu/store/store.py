@@ -69,7 +69,7 @@ class Store:
         state = {**state, **identity, "generation": -1}
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with _building(folder) as part:
+            with building(folder) as part:
                 write_new(part / "key", key)
                 with (
                     contextlib.closing(Ledger.create(part / "ledger.sqlite")) as ledger,
@@ -263,7 +263,7 @@ def check_is_free(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _building(folder: Path) -> Iterator[Path]:
+def building(folder: Path) -> Iterator[Path]:
     """A folder beside the final one, renamed to it at the end; a leftover one is emptied first."""
     part = folder.with_name(f".{folder.name}.part")
     part.mkdir(mode=0o700, exist_ok=True)
