@@ -402,7 +402,7 @@ def test_nothing_is_signed_for_a_change_that_never_happened(fitted, monkeypatch,
 
     fitted("keygen --private desk.key --public desk.pub")
     monkeypatch.setattr(what, fails)
-    monkeypatch.setattr("pilu.desk.desk.sign_statement", never)
+    monkeypatch.setattr("pilu.desk.handing_over.sign_statement", never)
     message = fitted.error("unlearn store --subject c3 --receipt c3.json --sign desk.key")
     assert message == "arrays-1: No space left on device. Nothing was changed."
     assert not (tmp_path / "c3.json").exists()

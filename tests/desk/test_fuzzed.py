@@ -19,6 +19,7 @@ from pilu.cli.files import read_text
 from pilu.data.table import Columns
 from pilu.desk.checking import check_store, people_in
 from pilu.desk.desk import Desk
+from pilu.desk.handing_over import receipts_of_entry
 from pilu.desk.langevin_desk import LangevinDesk
 from pilu.desk.receipt import Receipt
 from pilu.desk.signing import check_signature, make_keys, sign_statement
@@ -99,7 +100,7 @@ def said_by_store(folder):
         arrays = (chain.theta, chain.problem.statistics.gram, chain.problem.spectrum.basis)
         names = {kind: hashes.tobytes() for kind, hashes in snapshot.names.hashes.items()}
         log, people = [entry.body for entry in desk.log().entries], people_in(desk.store)
-        receipts = [desk._receipts(place)[1] for place in desk.undelivered()]
+        receipts = [receipts_of_entry(desk.store, place)[1] for place in desk.undelivered()]
         said = (desk.log().head, desk.left(), desk.pending(), receipts)
         return (
             [checks, snapshot.state, log, people, names, *said],

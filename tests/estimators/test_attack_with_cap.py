@@ -18,6 +18,9 @@ from pilu.auditing import audit
 from pilu.estimators import refitted
 from pilu.refit.noise_scale import with_noise
 
+# Half a minute; `make test` has the exact laws (tests/refit/test_exposure_oracle.py).
+pytestmark = pytest.mark.slow
+
 EPSILON, DELTA = 1.0, 1e-5
 N_DRAWS = 400
 RISK = 1e-4  # of a limit being wrong by chance

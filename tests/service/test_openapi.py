@@ -36,7 +36,7 @@ def test_the_committed_document_is_that_of_the_code():
     assert (ROOT / "docs" / "openapi.json").read_text() == document()
 
 
-@pytest.fixture(params=[3, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.fixture(params=[3, pytest.param(60, marks=pytest.mark.slow)])
 def n_examples(request):
     return request.param
 

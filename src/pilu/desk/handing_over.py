@@ -53,7 +53,7 @@ def hand_over(
     known: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Make the receipts of an entry of the log, sign them, and hand them over."""
-    log, receipts = _receipts(store, place, known)
+    log, receipts = receipts_of_entry(store, place, known)
     try:
         if sign is not None:  # the same for all: it is about the entry
             envelope = sign_statement(receipts[0], sign)
@@ -70,8 +70,8 @@ def hand_over(
     return Outcome(receipts[0].certificate, receipts, place, log.head, tuple(notes))
 
 
-def _receipts(
-    store: Store, place: int, known: Mapping[str, str] | None
+def receipts_of_entry(
+    store: Store, place: int, known: Mapping[str, str] | None = None
 ) -> tuple[Log, tuple[Receipt, ...]]:
     """The receipts of an entry that were not delivered yet, and the log that they are from."""
     with store.ledger.reading() as ledger:

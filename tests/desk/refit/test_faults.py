@@ -97,7 +97,7 @@ def test_a_key_that_vanishes_after_the_commit(desk, tmp_path, monkeypatch):
 
 
 def test_nothing_is_signed_that_is_not_in_the_log(desk, tmp_path, monkeypatch):
-    import pilu.desk.desk as module
+    import pilu.desk.handing_over as module
 
     make_keys(tmp_path / "private", tmp_path / "public")
     signed, sign = [], module.sign_statement
