@@ -16,7 +16,7 @@ from pilu.service.asgi import make_app
 from pilu.service.configuration import Configuration
 from pilu.service.database import open_database
 from pilu.service.tokens import add_token
-from pilu.service.work import work
+from pilu.service.work import send, work
 
 COLUMNS = {"target": "y", "subject": "person", "id": "row", "ignore": ["weight"]}
 
@@ -36,7 +36,9 @@ class Served:
         return self.clients[-1]
 
     def work(self):
-        return work(self.configuration)
+        done = work(self.configuration)
+        send(self.configuration)
+        return done
 
 
 @contextmanager

@@ -207,7 +207,7 @@ def test_health_names_what_is_ill(fresh):
     assert officer.health().status == "ok"
     (fresh.configuration.stores / STORE / "ledger.sqlite").write_bytes(b"not a database")
     health = officer.health()
-    assert (health.status, health.problems) == ("degraded", ["a store"])
+    assert (health.status, health.problems) == ("degraded", ["a store cannot be read"])
 
 
 def test_errors_are_typed_and_read_well(officer):

@@ -14,7 +14,7 @@ from pilu.service import tokens
 from pilu.service.asgi import make_app
 from pilu.service.configuration import Configuration
 from pilu.service.database import open_database
-from pilu.service.work import work
+from service.passes import a_pass
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +62,7 @@ def serving(configuration):
         database=database,
         tokens=callers,
         service=app.app.state.service,
-        run=lambda: work(configuration, everywhere=True),
+        run=lambda: a_pass(configuration),
         desk=lambda name="people": Desk.open(configuration.stores / name),
     )
     database.close()

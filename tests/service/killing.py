@@ -29,8 +29,8 @@ from desk.killing import WATCHED, Bomb
 from pilu.service import database as database_module
 from pilu.service import leases
 from pilu.service import worker as worker_module
-from pilu.service.work import work
 from service.looking import look
+from service.passes import a_pass
 from service.waiting import prepare, run_sql
 
 _WATCHED = (*WATCHED, "socket.connect")
@@ -112,7 +112,7 @@ def pass_in_a_fork(configuration, bomb):
             bomb.watch()
             if configuration.database is not None:
                 bomb.watch_postgres()
-            work(configuration, everywhere=True)
+            a_pass(configuration)
             with os.fdopen(writer, "w") as pipe:
                 pipe.write(json.dumps(getattr(bomb, "done", [])))
             os._exit(0)
@@ -129,12 +129,12 @@ def pass_in_a_fork(configuration, bomb):
 def go_on(configuration):
     """Others work until nothing is left; what they said on the way."""
     held = run_sql(configuration, "SELECT name FROM leases WHERE until > ?", time.time())
-    worked = work(configuration, everywhere=True)
+    worked = a_pass(configuration)
     respected = worked.busy == (["people"] if ("store people",) in map(tuple, held) else [])
     run_sql(configuration, "UPDATE leases SET until = 0")
     passes, put_back = [], worked.put_back
     for _ in range(2):
-        worked = work(configuration, everywhere=True)
+        worked = a_pass(configuration)
         passes.append(worked.ended)
         put_back += worked.put_back
     found = run_sql(configuration, "SELECT COUNT(*) FROM requests WHERE status = 'running'")
@@ -143,7 +143,7 @@ def go_on(configuration):
         configuration,
         "UPDATE requests SET run_at = 0 WHERE status IN ('waiting', 'running')",
     )
-    passes.append(work(configuration, everywhere=True).ended)
+    passes.append(a_pass(configuration).ended)
     return {
         "respected": respected,
         "put_back": put_back,

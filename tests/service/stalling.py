@@ -23,17 +23,17 @@ from pilu.desk.desk import Desk
 from pilu.desk.refit_desk import RefitDesk
 from pilu.service import worker as worker_module
 from pilu.service.callbacks import Sender
-from pilu.service.work import work
 from pilu.service.worker import _StoreWork
 from service.killing import go_on, without_pictures
 from service.looking import look
+from service.passes import a_pass
 from service.waiting import prepare, run_sql
 
 _CALLS = (
     (Desk, "run"), (RefitDesk, "add"), (RefitDesk, "correct"), (Desk, "note_once"),
     (_StoreWork, "_keep"), (_StoreWork, "_answer"), (_StoreWork, "_fail"),
     (_StoreWork, "_log_actions"), (worker_module, "draw_store"),
-    (Sender, "_send"), (Sender, "_note"),
+    (Sender, "run"), (Sender, "_note"),
 )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def in_a_fork(configuration, calls, *watched, out=None):
     if child == 0:
         try:
             calls.watch(*watched)
-            work(configuration, everywhere=True)
+            a_pass(configuration)
             if out is not None:
                 out.write_text(json.dumps(calls.done))
             os._exit(0)
@@ -126,7 +126,7 @@ def main():
             (place, change)
             for place, what in enumerate(done, 1)
             for change in range(4)
-            if change == 0 or not what.endswith(("_send", "_note"))
+            if change == 0 or not what.endswith("_note")
         ]
         n_cases = min(n_places, len(cases))
         picked = [cases[(2 * k + 1) * len(cases) // (2 * n_cases)] for k in range(n_cases)]

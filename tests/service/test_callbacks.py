@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from pilu.service import callbacks
 from pilu.service.callbacks import Sender
+from pilu.service.work import send
 
 REQUESTS = "/v1/stores/people/requests"
 NUMBER = "7ba47123-cfd2-4f11-a2aa-7f9bd1e40de5"
@@ -155,9 +156,12 @@ def test_other_hosts_are_refused_when_asked_and_when_sent(serving, call, url):
 def test_a_host_that_is_not_allowed_any_more_gets_nothing(serving, call, receiver):
     ask(call, receiver.url)
     stricter = replace(serving.configuration, callback_hosts=())
-    from pilu.service.work import work
-
-    work(stricter, everywhere=True)
+    serving.run()
+    make_due(serving)
+    receiver.got.clear()
+    with serving.database.writing() as tx:
+        tx.run("UPDATE callbacks SET next = ?, delivered = NULL", time.time() - 1)
+    send(stricter)
     assert receiver.got == []
     assert "not allowed" in rows(serving)[0]["problem"]
 

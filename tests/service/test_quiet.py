@@ -56,7 +56,7 @@ def test_all_answers_are_alike_until_the_end(serving, call, gone, monkeypatch):
         assert call("requester", "GET", f"{path}/receipt").status_code == 403
         assert call("officer", "GET", path).json()["status"] == "completed"
         assert call("requester", "DELETE", path).status_code == 409
-    later = time.time() + 3600
+    later = time.time() + 7200
     import pilu.service.asking as asking
 
     class Clock(asking.datetime):
@@ -83,7 +83,7 @@ def test_the_end_is_told_at_the_same_time_whatever_the_work_took(serving, call):
         ]
     for row in rows:
         assert row["told_at"] % 3600 == 0
-        assert 0 < row["told_at"] - row["ended"] <= 3600
+        assert 3600 < row["told_at"] - row["ended"] <= 7200  # a whole hour for the work
 
 
 def test_the_time_to_answer_is_alike(serving, call):

@@ -27,7 +27,7 @@ from pilu.service.configuration import Configuration
 from pilu.service.database import open_database
 from pilu.service.queue import Asked, KeyUsedBefore
 from pilu.service.tokens import ROLES, add_token, caller_of
-from pilu.service.work import work
+from service.passes import a_pass
 from service.reports import check_reports, reports_of
 from sources.conftest import SECONDS, owner, programs, run
 
@@ -212,7 +212,7 @@ def test_requests_from_beginning_to_end(serving):
     access = call(serving, "officer", "POST", REQUESTS,
                   json={"type": "access", "subject": "person 7"}).json()  # fmt: skip
     assert call(serving, "officer", "POST", "/v1/stores/people/run").json()["n_due"] == 2
-    worked = work(serving.configuration, everywhere=True)
+    worked = a_pass(serving.configuration)
     assert (worked.ended, worked.put_back, worked.busy) == (2, 0, [])
     state = call(serving, "officer", "GET", f"/v1/requests/{made.json()['id']}").json()
     assert (state["status"], state["outcome"]) == ("completed", "forgotten")
@@ -243,7 +243,7 @@ def test_nothing_that_is_read_fails(serving):
 def test_people_are_kept_by_their_keyed_hashes_alone(serving, url):
     for person in ("person 3", "nobody at all"):
         call(serving, "requester", "POST", REQUESTS, json={"type": "erasure", "subject": person})
-    work(serving.configuration, everywhere=True)
+    a_pass(serving.configuration)
     with psycopg.connect(url) as server:
         tables = server.execute(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
@@ -282,13 +282,13 @@ def test_the_server_is_restarted(serving, socket, caplog):
         ready = call(serving, "officer", "GET", "/ready")
         assert (ready.status_code, ready.json()["problems"]) == (503, ["database"])
         with pytest.raises(DatabaseFailed):
-            work(serving.configuration, everywhere=True)
+            a_pass(serving.configuration)
     finally:
         pg_ctl(socket, "start", "-o", f"-F -c listen_addresses='' -k {socket}")
     until = time.monotonic() + 60
     while call(serving, "requester", "POST", REQUESTS, json=body).status_code != 201:
         assert time.monotonic() < until
-    worked = work(serving.configuration, everywhere=True)
+    worked = a_pass(serving.configuration)
     assert worked.put_back == 0
     with serving.database.reading() as tx:
         found = tx.all("SELECT status, COUNT(*) AS n FROM requests GROUP BY status")

@@ -159,7 +159,7 @@ def work(
     """Carry out once what is due, and send callbacks: for cron, or a systemd timer."""
     from pilu.service.configuration import Configuration
     from pilu.service.server import check_installed
-    from pilu.service.work import work
+    from pilu.service.work import send, work
 
     check_installed()
     configuration = Configuration(
@@ -167,9 +167,10 @@ def work(
         address=address, keep_receipts=keep_receipts, certificate=_absolute(certificate),
         certificate_key=_absolute(certificate_key),
     )  # fmt: skip
-    done = work(configuration, everywhere=everywhere)
-    record = {"ended": done.ended, "put_back": done.put_back, "busy": done.busy}
+    done, sent = work(configuration, everywhere=everywhere), send(configuration)
+    record = {"ended": done.ended, "put_back": done.put_back, "busy": done.busy, "sent": sent}
     text = f"Ended: {count(done.ended, 'request')}. To be tried again: {done.put_back:,}."
+    text += f" Callbacks delivered: {sent:,}."
     if done.busy:
         text += f" Another worker is in {', '.join(done.busy)}."
     print_answer(record, text, as_json)

@@ -3,18 +3,64 @@
 All times are RFC 3339 in UTC.
 """
 
+import math
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AnyHttpUrl,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    UrlConstraints,
+    WithJsonSchema,
+)
 
 Role = Literal["requester", "officer", "auditor", "predictor"]
 Kind = Literal["erasure", "access", "rectification", "addition"]
 Status = Literal["waiting", "running", "completed", "failed", "cancelled"]
-Cell = str | int | float | bool | None
-Row = dict[str, Cell]
+_COLUMNS, _TEXT = 1_000, 10_000  # the most of a row, and characters of a cell
+
+
+def _check_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Refuse a row at its first problem: a body of nothing else would have millions."""
+    if not 0 < len(row) <= _COLUMNS:
+        raise ValueError(f"a row must have 1 to {_COLUMNS:,} columns")
+    for name, value in row.items():
+        kind = type(value)
+        if kind is float and not math.isfinite(value):
+            raise ValueError("a number must be finite: leave the cell null")
+        if kind is int and not -(2**63) <= value < 2**63:
+            raise ValueError("a whole number must have at most 64 bits")
+        if kind is str and not _is_text(value):
+            raise ValueError(f"a text must be of Unicode, of at most {_TEXT:,} characters")
+        if kind not in (str, int, float, bool, type(None)) or not _is_text(name):
+            raise ValueError("a cell must be a text, a number, true, false or null")
+    return row
+
+
+def _is_text(text: str) -> bool:
+    return len(text) <= _TEXT and not any("\ud800" <= c <= "\udfff" or c == "\x00" for c in text)
+
+
+_CELL = {"anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "null")]}
+Row = Annotated[
+    dict[str, Any],
+    AfterValidator(_check_row),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": _COLUMNS,
+            "additionalProperties": _CELL,
+        }
+    ),
+]
 
 # NUL cannot be kept by PostgreSQL; no name of a person has one.
+Url = Annotated[AnyHttpUrl, UrlConstraints(max_length=2_048)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00]+$")]
 Rows = Annotated[list[Row], Field(min_length=1, max_length=10_000)]
 
@@ -36,7 +82,7 @@ class Sent(Message):
 
 class _NewRequest(Sent):
     due: date | None = Field(default=None, description="The last day to do it. It is done earlier.")
-    callback: AnyHttpUrl | None = Field(
+    callback: Url | None = Field(
         default=None,
         description="Where to report the end; its host must be allowed by the service.",
     )
@@ -103,7 +149,7 @@ class NewToken(Sent):
     ]
     role: Role
     days: Annotated[int, Field(ge=1, le=3650)] = 365
-    per_second: Annotated[float, Field(gt=0, le=1e6)] = 100.0
+    per_second: Annotated[float, Field(ge=0.001, le=1e6)] = 100.0
 
 
 # What the service answers

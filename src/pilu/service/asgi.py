@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from pilu.service.store_routes import store_routes
 from pilu.service.tokens import Caller
 
 VERSION = "1"
+_PATIENCE = 6 * 3600.0  # seconds that a pass may take
 _log = logging.getLogger("pilu.service")
 _DESCRIPTION = """Make a trained model forget a person, and prove it.
 
@@ -69,11 +71,11 @@ def make_app(configuration: Configuration, *, secure: bool = False, work: bool =
     plain = app.openapi
     app.openapi = lambda: _with_problems(plain())  # type: ignore[method-assign]
     add_handlers(app)
-    for routes in (_own_routes(service), request_routes(service), store_routes(service)):
+    for routes in (_own_routes(service, work=work), request_routes(service), store_routes(service)):
         app.include_router(routes)
     app.include_router(opendsr_routes(service))
     app.include_router(page_routes(service, secure=secure), include_in_schema=False)
-    return Guards(app, max_body=configuration.max_body, secure=secure, measures=service.measures)
+    return Guards(app, may_send=service.may_send, secure=secure, measures=service.measures)
 
 
 def _with_problems(document: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +89,7 @@ def _with_problems(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _own_routes(service: Service) -> APIRouter:
+def _own_routes(service: Service, *, work: bool) -> APIRouter:
     routes = APIRouter(tags=["service"])
     monitor = Annotated[Caller, Depends(Allowed(service, "auditor", "officer"))]
 
@@ -98,6 +100,8 @@ def _own_routes(service: Service) -> APIRouter:
                 outbox.callbacks_open(tx)
         except PiluError:
             found.append("the database does not answer")
+        if work and time.monotonic() - service.looked > _PATIENCE:
+            found.append("nobody looks for work")
         for name in service.stores.names():
             try:
                 service.stores.open(name).log()
@@ -116,7 +120,7 @@ def _own_routes(service: Service) -> APIRouter:
         found = await service.in_thread(problems)
         for one in found:
             _log.error("not ready: %s", one)
-        shown = sorted({"database" if "database" in one else "a store" for one in found})
+        shown = sorted({one if "store" not in one else "a store cannot be read" for one in found})
         status = "degraded" if found else "ok"
         return JSONResponse({"status": status, "problems": shown}, 503 if found else 200)
 

@@ -14,13 +14,16 @@ from pilu.client.messages import (
     RequestState,
 )
 from pilu.service import queue
+from pilu.service.actions import note_action
 from pilu.service.database import Found
+from pilu.service.due import told_time
 from pilu.service.identifiers import fingerprint, hash_name, new_id
 from pilu.service.problems import Refused
 from pilu.service.queue import Asked
 from pilu.service.row_files import rows_file, write_rows
 from pilu.service.running import Service
 from pilu.service.tokens import Caller
+from pilu.store.store import key_check
 
 New = Erasure | Access | Rectification | Addition
 _FOR_OFFICERS = (Rectification, Addition)
@@ -62,7 +65,7 @@ def ask(
     if isinstance(new, Erasure | Access):
         subject = hash_name(new.subject, opened.key)
         if officer and isinstance(new, Erasure):
-            _check_known(service, store, bytes.fromhex(subject))
+            _check_known(service, store, bytes.fromhex(subject), caller)
     now = datetime.now(UTC).timestamp()
     at_once = new.now or isinstance(new, Access)
     asked = Asked(
@@ -76,6 +79,7 @@ def ask(
         content,
         external,
         new_id(),
+        key_check(opened.key),
         0.0 if officer else float(configuration.answers_every),
     )
     path = rows_file(configuration, store, asked.id)
@@ -101,9 +105,12 @@ def _check(service: Service, new: New, officer: bool) -> None:
         raise Refused(422, f"due must be today or later, got {new.due}.")
 
 
-def _check_known(service: Service, store: str, name: bytes) -> None:
-    """Tell an officer at once about a person who is not in the model."""
+def _check_known(service: Service, store: str, name: bytes, caller: Caller) -> None:
+    """Tell an officer at once about a person who is not in the model; that goes into the log."""
     known = service.stores.open(store).known()
+    if name not in known.n_rows:
+        with service.database.writing() as tx:
+            note_action(tx, caller, "looked a person up", [store])
     if name in known.forgotten and name not in known.n_rows:
         raise Refused(409, "subject was forgotten already. Nothing was changed.")
     if name not in known.n_rows:
@@ -157,8 +164,7 @@ def _common(found: Found, status: str, ended: float | None) -> dict[str, Any]:
 
 def expected_end(found: Found) -> float:
     """When whoever made a request will know that it has ended, at best."""
-    every = found["told_every"]
-    return float((found["run_at"] // every + 1) * every if every else found["run_at"])
+    return told_time(found["run_at"], found["told_every"])
 
 
 def time_of(seconds: float | None) -> datetime | None:

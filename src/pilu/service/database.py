@@ -8,6 +8,7 @@ rows not at all (`service.row_files`).
 import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from pilu._extras import need
 from pilu.exceptions import DatabaseFailed
 
 VERSION = 1
+_PATIENCE = 30.0  # seconds that one process waits for another
 # {key}: a number that rises with every row.
 _SCHEMA = """
 CREATE TABLE version (number INTEGER NOT NULL);
@@ -30,7 +32,8 @@ CREATE TABLE sessions (
     expires DOUBLE PRECISION NOT NULL
 );
 CREATE TABLE requests (
-    number {key}, id TEXT NOT NULL UNIQUE, store TEXT NOT NULL, type TEXT NOT NULL,
+    number {key}, id TEXT NOT NULL UNIQUE, store TEXT NOT NULL, store_key TEXT NOT NULL,
+    type TEXT NOT NULL,
     subject TEXT, token TEXT NOT NULL REFERENCES tokens, status TEXT NOT NULL,
     received DOUBLE PRECISION NOT NULL, due TEXT, run_at DOUBLE PRECISION NOT NULL,
     ended DOUBLE PRECISION, told_at DOUBLE PRECISION,
@@ -129,7 +132,8 @@ class _Sqlite:
     def __init__(self, path: Path) -> None:
         self.path, self._held, self._open = path, threading.local(), list[sqlite3.Connection]()
         self._writer = threading.Lock()  # threads queue here, not in SQLite's polling
-        with _explained(str(path), sqlite3.Error):
+        with _explained(str(path), (sqlite3.Error, OSError)):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._connection()
             with self.writing() as tx:
                 if tx.one("SELECT 1 FROM sqlite_master WHERE name = 'version'") is None:
@@ -140,10 +144,11 @@ class _Sqlite:
         found: sqlite3.Connection | None = getattr(self._held, "connection", None)
         if found is None:
             found = sqlite3.connect(
-                self.path, timeout=30.0, isolation_level=None, check_same_thread=False
+                self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
             )
             found.row_factory = sqlite3.Row
-            for setting in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"):
+            _wait_for_wal(found)
+            for setting in ("synchronous = FULL", "secure_delete = ON"):
                 found.execute(f"PRAGMA {setting}")
             self._held.connection = found
             self._open.append(found)
@@ -175,6 +180,19 @@ class _Sqlite:
         for connection in self._open:
             connection.close()
         self._open.clear()
+
+
+def _wait_for_wal(connection: sqlite3.Connection) -> None:
+    """Set write-ahead mode; SQLite does not wait here while another process does the same."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
 
 
 class _Postgres:

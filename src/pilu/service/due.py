@@ -28,7 +28,8 @@ def take_due(tx: Transaction, store: str, now: float) -> list[Found]:
     """What is due in a store, in the order in which it came, marked as running.
 
     The caller holds the store's lease, so what runs already was left by a worker that died. If any
-    erasure is due, all of the store are taken: they are one refit.
+    erasure is due, those of officers that wait for the night go along: they are one refit. Those of
+    requesters do not, because they can be cancelled until they are due.
     """
     due = tx.all(
         f"SELECT * FROM requests WHERE store = ? AND {_IS_DUE} ORDER BY number", store, now
@@ -36,7 +37,7 @@ def take_due(tx: Transaction, store: str, now: float) -> list[Found]:
     if any(row["type"] == "erasure" for row in due):
         due = tx.all(
             f"SELECT * FROM requests WHERE store = ? AND ({_IS_DUE} OR (type = 'erasure'"
-            f" AND {IS_OPEN})) ORDER BY number",
+            f" AND told_every = 0 AND {IS_OPEN})) ORDER BY number",
             store, now,
         )  # fmt: skip
     # One that was cancelled in this moment is not taken.
@@ -78,7 +79,7 @@ def end_request(
         "problem": None,
     } | more
     now, every = time.time(), found["told_every"]
-    told_at = (now // every + 1) * every if every else now
+    told_at = max(told_time(found["run_at"], every), (now // every + 1) * every) if every else now
     done = tx.run(
         "UPDATE requests SET status = ?, outcome = ?, ended = ?, told_at = ?, answer = ?,"
         f" receipt = ?, entry = ?, problem = ?, subject = ? WHERE id = ? AND {IS_OPEN}",
@@ -88,6 +89,14 @@ def end_request(
     if done:
         queue_callbacks(tx, found["id"], told_at)
     return bool(done)
+
+
+def told_time(run_at: float, every: float) -> float:
+    """When a requester learns of an end: a whole interval after the time at which it was due.
+
+    The next round time after the end would tell on which side of it the end was.
+    """
+    return (run_at // every + 2) * every if every else run_at
 
 
 def open_erasures(tx: Transaction, store: str, person: str) -> list[Found]:

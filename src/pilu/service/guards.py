@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -29,16 +30,26 @@ _HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
+SMALL_BODY = 65_536  # bytes that anybody may send: a larger body is parsed for some roles only
 BODY_SECONDS = 20.0  # for a whole body to arrive
+_DIGITS = 15  # of a length
 ANSWER_SECONDS = 300.0  # for an answer
 _CLOSE = {"Connection": "close"}  # the rest of the body is not read
+
+
+# How many bytes a body may have, by the header with the token.
+MaySend = Callable[[str], Awaitable[int]]
+
+
+def _too_large(most: int) -> str:
+    return f"the body must have at most {most:,} bytes for this token."
 
 
 class Guards:
     """ASGI middleware."""
 
-    def __init__(self, app: Any, *, max_body: int, secure: bool, measures: Measures) -> None:
-        self.app, self.max_body, self.measures = app, max_body, measures
+    def __init__(self, app: Any, *, may_send: MaySend, secure: bool, measures: Measures) -> None:
+        self.app, self.may_send, self.measures = app, may_send, measures
         headers = {**_HEADERS}
         if secure:
             headers["strict-transport-security"] = "max-age=31536000"
@@ -67,9 +78,15 @@ class Guards:
             self._note(scope, status, time.perf_counter() - started)
 
     async def _answered(self, scope: Any, receive: Any, send: Any) -> None:
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
-        if not declared.isdigit() or int(declared) > self.max_body:
-            await self._refuse(scope, receive, send, 413, self._too_large)
+        headers = dict(scope["headers"])
+        declared, most = headers.get(b"content-length", b"0"), SMALL_BODY
+        if not declared.isdigit() or len(declared) > _DIGITS:
+            await self._refuse(scope, receive, send, 413, _too_large(most))
+            return
+        if int(declared) > SMALL_BODY or b"transfer-encoding" in headers:
+            most = await self.may_send(headers.get(b"authorization", b"").decode("latin-1"))
+        if int(declared) > most:
+            await self._refuse(scope, receive, send, 413, _too_large(most))
             return
         so_far, begun = 0, False
         deadline: float | None = asyncio.get_running_loop().time() + BODY_SECONDS
@@ -84,8 +101,8 @@ class Guards:
             except TimeoutError:
                 raise HTTPException(408, "the body came too slowly.", _CLOSE) from None
             so_far += len(message.get("body", b""))
-            if so_far > self.max_body:
-                raise HTTPException(413, self._too_large, _CLOSE)
+            if so_far > most:
+                raise HTTPException(413, _too_large(most), _CLOSE)
             if not message.get("more_body", False):
                 deadline = None
             return message
@@ -101,10 +118,6 @@ class Guards:
         except TimeoutError:
             if not begun:
                 await self._refuse(scope, receive, send, 503, "the call took too long.")
-
-    @property
-    def _too_large(self) -> str:
-        return f"the body must have at most {self.max_body:,} bytes."
 
     async def _refuse(self, scope: Any, receive: Any, send: Any, status: int, words: str) -> None:
         answer = problem(status, words, headers=_CLOSE)

@@ -15,10 +15,10 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from pilu._extras import need
-from pilu.client.messages import Access, Erasure, Name
+from pilu.client.messages import Access, Erasure, Name, Url
 from pilu.exceptions import WrongInput
 from pilu.service import queue
 from pilu.service.asking import ask, expected_end, time_of, told_status
@@ -55,7 +55,7 @@ class SubjectRequest(BaseModel):
     submitted_time: datetime
     subject_identities: Annotated[list[Identity], Field(min_length=1, max_length=1)]
     api_version: Annotated[str, Field(max_length=20)] | None = None
-    status_callback_urls: Annotated[list[AnyHttpUrl], Field(max_length=10)] = []
+    status_callback_urls: Annotated[list[Url], Field(max_length=10)] = []
 
 
 class Discovery(BaseModel):

@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pilu.exceptions import WrongInput
 from pilu.service.stores import Stores
 
 Rows = Sequence[Mapping[str, Any]]
@@ -141,7 +142,10 @@ def _together(
 def drop_replaced() -> None:
     """Drop parameters that were replaced since."""
     for store in list(_held):
-        _model(store)
+        try:
+            _model(store)
+        except WrongInput:  # the store is not there any more
+            _held.pop(store, None)
 
 
 def _model(store: Path) -> Any:

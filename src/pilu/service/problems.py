@@ -1,6 +1,7 @@
 """Errors over HTTP: problem documents of RFC 9457, for every error there is."""
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -39,6 +40,8 @@ _STATUS: Sequence[tuple[type[Exception], int]] = (
     (StoreDamaged, 503),
     (PiluError, 500),
 )
+_LISTED, _POINTER = 20, 200  # problems that are listed, and characters of where each is
+_EXAMPLE = re.compile(r",? such as .*? in row")
 # Errors whose words may name files of the server: they go to the log of the service.
 _SECRET = (DatabaseFailed, StoreDamaged)
 
@@ -78,7 +81,8 @@ def problem_of(error: Exception) -> JSONResponse:
         return problem(status, "the service cannot do this now. Try again later.",
                        headers={"Retry-After": "30"})  # fmt: skip
     if isinstance(error, WrongTable):
-        errors = [{"detail": one} for one in error.problems]
+        # Without examples: they are values of rows.
+        errors = [{"detail": _EXAMPLE.sub(" in row", one)} for one in error.problems[:_LISTED]]
         return problem(status, str(error).splitlines()[0], errors=errors)
     return problem(status, str(error))
 
@@ -99,8 +103,8 @@ def add_handlers(app: FastAPI) -> None:
         malformed = any(one["type"] == "json_invalid" for one in error.errors())
         # Not the values: they may be somebody's data, and end in somebody's log.
         errors = [
-            {"detail": one["msg"], "pointer": "/".join(map(str, one["loc"]))}
-            for one in error.errors()
+            {"detail": one["msg"], "pointer": "/".join(map(str, one["loc"]))[:_POINTER]}
+            for one in error.errors()[:_LISTED]
         ]
         if malformed:
             return problem(400, "the body must be JSON.", errors=errors)

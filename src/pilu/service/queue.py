@@ -35,6 +35,7 @@ class Asked:
     fingerprint: str = ""  # a keyed hash of the content
     external: str | None = None  # the id that another system gave it
     id: str = ""
+    store_key: str = ""  # of the store by whose key names are hashed: `key_check`
     told_every: float = 0.0  # seconds: whoever made it learns of its end at a multiple of them
 
 
@@ -58,10 +59,11 @@ def make_request(tx: Transaction, asked: Asked, caller: Caller) -> tuple[Found, 
             return before, False
     tx.run(
         "INSERT INTO requests (id, store, type, subject, token, status, received, due, run_at,"
-        " external, told_every) VALUES (?, ?, ?, ?, ?, 'waiting', ?, ?, ?, ?, ?)",
+        " external, told_every, store_key)"
+        " VALUES (?, ?, ?, ?, ?, 'waiting', ?, ?, ?, ?, ?, ?)",
         request, asked.store, asked.type, asked.subject, caller.token, now,
         None if asked.due is None else asked.due.isoformat(), asked.run_at, asked.external,
-        asked.told_every,
+        asked.told_every, asked.store_key,
     )  # fmt: skip
     for url, shape in asked.callbacks:
         tx.run(
@@ -167,12 +169,16 @@ def receipt_of(tx: Transaction, number: str) -> str | None:
 
 
 def cancel_request(tx: Transaction, found: Found, caller: Caller) -> bool:
-    """Cancel a request that waits; False if it is too late."""
+    """Cancel a request that waits; False if it is too late.
+
+    For a requester it is too late from the time at which it is due: whether a worker has it already
+    would tell how long the ones before it took, and so whether somebody was forgotten.
+    """
     now = time.time()
     done = tx.run(
         "UPDATE requests SET status = 'cancelled', ended = ?, told_at = ?, subject = NULL"
-        " WHERE id = ? AND status = 'waiting'",
-        now, now, found["id"],
+        " WHERE id = ? AND status = 'waiting' AND (told_every = 0 OR run_at > ?)",
+        now, now, found["id"], now,
     )  # fmt: skip
     if done:
         queue_callbacks(tx, found["id"], now)

@@ -17,6 +17,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pilu.exceptions import WrongInput
 from pilu.service.configuration import ENVIRONMENT, Configuration
 from pilu.service.database import Database, open_database
+from pilu.service.guards import SMALL_BODY
 from pilu.service.measures import Measures
 from pilu.service.predictors import Predictors
 from pilu.service.problems import Refused
@@ -41,6 +42,7 @@ class Service:
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="pilu")
         self.predictors = Predictors()
         self._jobs = asyncio.Semaphore(_JOBS)
+        self.looked = time.monotonic()  # when the scheduler has last looked for work
 
     def close(self) -> None:
         """Close what is open."""
@@ -57,6 +59,15 @@ class Service:
         if self.database.is_local:
             return call(*given)
         return await self.in_thread(call, *given)
+
+    async def may_send(self, authorization: str) -> int:
+        """How many bytes a body may have: many for those who may send rows."""
+        kind, _, text = authorization.partition(" ")
+        caller = None
+        if kind.lower() == "bearer":
+            caller = await self.quickly(caller_of, self.database, text.strip())
+        rows = caller is not None and caller.role in ("officer", "predictor")
+        return self.configuration.max_body if rows else SMALL_BODY
 
     async def job(self, task: Mapping[str, Any]) -> Any:
         """Do something heavy in a process of its own: see `service.job`."""
@@ -146,9 +157,18 @@ async def visitor(service: Service, request: Request) -> Caller | None:
     return caller
 
 
+def is_own_origin(request: Request) -> bool:
+    """Whether a form comes from the service's own page."""
+    origin = request.headers.get("origin")
+    try:
+        return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    except ValueError:  # it is no address
+        return False
+
+
 def check_form(request: Request, caller: Caller, form_key: str) -> None:
     """Refuse a form that another site has sent."""
-    origin = request.headers.get("origin")
-    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
-    if foreign or not hmac.compare_digest(form_key.encode(), caller.form_key.encode()):
+    if not is_own_origin(request) or not hmac.compare_digest(
+        form_key.encode(), caller.form_key.encode()
+    ):
         raise Refused(403, "the form is not from this session. Load the page again.")

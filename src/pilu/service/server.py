@@ -2,6 +2,7 @@
 
 import logging
 import os
+import resource
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pilu.service.configuration import ENVIRONMENT, Configuration, is_loopback
 
 _IDLE_SECONDS = 30  # until a connection that asks nothing is closed
 _CONNECTIONS = 1_000
+_FILES = 8_192  # descriptors of a process
 
 
 def serve(
@@ -41,10 +43,20 @@ def serve(
         proxy_headers=behind_proxy,
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=30,
-        limit_concurrency=_CONNECTIONS,
+        limit_concurrency=_connections(),
         ssl_certfile=None if tls_certificate is None else str(tls_certificate),
         ssl_keyfile=None if tls_key is None else str(tls_key),
     )
+
+
+def _connections() -> int:
+    """How many connections there may be: workers and the database need descriptors, too."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = hard if hard != resource.RLIM_INFINITY else _FILES
+    if soft != resource.RLIM_INFINITY and soft < min(wanted, _FILES):
+        soft = min(wanted, _FILES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return _CONNECTIONS if soft == resource.RLIM_INFINITY else min(_CONNECTIONS, soft // 2)
 
 
 def check_installed() -> None:

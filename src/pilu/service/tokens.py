@@ -21,6 +21,7 @@ ROLES = {
 }
 SESSION = 12 * 3600.0  # seconds
 _DAY = 86_400.0
+_SLOWEST = 0.001  # calls a second
 _NO_SALT, _NO_HASH = "0" * 32, "0" * 64
 
 
@@ -42,8 +43,8 @@ def add_token(
     """Make a token; its id, and its text, which is kept nowhere."""
     if role not in ROLES:
         raise WrongInput(f"role must be one of {', '.join(ROLES)}, got {role!r}.")
-    if not days > 0 or not per_second > 0:
-        raise WrongInput("days and per_second must be above 0.")
+    if not days > 0 or not per_second >= _SLOWEST:
+        raise WrongInput(f"days must be above 0 and per_second at least {_SLOWEST}.")
     number, secret, salt = secrets.token_hex(6), secrets.token_hex(32), secrets.token_hex(16)
     now = time.time()
     tx.run(

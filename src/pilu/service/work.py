@@ -1,5 +1,6 @@
-"""One pass of a worker: `python -m pilu.service.work [--everywhere]`, with its options in the
-environment. `pilu work` does the same with options of its own.
+"""One pass of a worker: `python -m pilu.service.work [--everywhere | --callbacks]`.
+
+Its options are in the environment. `pilu work` does the same with options of its own.
 """
 
 import os
@@ -14,21 +15,33 @@ _NICE = 10  # calls go first
 
 
 def work(configuration: Configuration, *, everywhere: bool = False) -> Worked:
-    """Carry out what is due, and send the callbacks that are due then."""
+    """Carry out what is due."""
     configuration.own.mkdir(parents=True, exist_ok=True, mode=0o700)
     database = open_database(configuration.where)
     try:
         worked = Worker(configuration, database).run(everywhere=everywhere)
-        Sender(configuration, database).run()
     finally:
         database.close()
     return worked
 
 
+def send(configuration: Configuration) -> int:
+    """Send the callbacks that are due; returns how many were delivered."""
+    database = open_database(configuration.where)
+    try:
+        return Sender(configuration, database).run()
+    finally:
+        database.close()
+
+
 def main() -> None:
     """Work as the process that started this one says."""
+    configuration = Configuration.from_environment()
+    if "--callbacks" in sys.argv[1:]:
+        send(configuration)
+        return
     os.nice(_NICE)
-    work(Configuration.from_environment(), everywhere="--everywhere" in sys.argv[1:])
+    work(configuration, everywhere="--everywhere" in sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,12 @@ from pilu.service.store_pictures import draw_store
 from pilu.service.stores import Stores
 from pilu.store import merkle
 from pilu.store.log import Entry, canonical
+from pilu.store.store import key_check
 
+_OTHER_STORE = (
+    "the store was replaced by one with another key, which does not know whose request this is. "
+    "Cancel it, and ask again by name."
+)
 _OUTCOMES = {"add": "learned", "correct": "corrected"}
 LEASE = 60.0  # seconds; renewed while the worker lives
 _RETRY, _LONGEST = 300.0, 6 * 3600.0  # seconds between attempts: doubled each time
@@ -147,7 +153,7 @@ class _StoreWork:
         self._forget_again()
         erase_forgotten(self.configuration, self.name, self.desk)
         with self.database.writing() as tx:
-            taken = due.take_due(tx, self.name, time.time())
+            taken = self._of_this_key(tx, due.take_due(tx, self.name, time.time()))
         # Rows first: whoever asked to be forgotten since is then forgotten with them.
         for row in taken:
             if row["type"] in ("rectification", "addition"):
@@ -161,6 +167,14 @@ class _StoreWork:
         self._log_actions()
         self._drop_unused()
         draw_store(self.database, self.name, self.desk)
+
+    def _of_this_key(self, tx: Any, taken: Sequence[Found]) -> list[Found]:
+        """Leave requests waiting whose names are hashed with the key of another store."""
+        ours = key_check(self.desk.store.key)
+        others = [row for row in taken if row["store_key"] not in (ours, "")]
+        if others:
+            self.worker.put_back(tx, others, WrongInput(_OTHER_STORE))
+        return [row for row in taken if row["store_key"] in (ours, "")]
 
     # Erasure
 
@@ -340,5 +354,6 @@ def _entry_of_actions(batch: str, rows: Sequence[Found]) -> dict[str, Any]:
 def _words(error: Exception) -> str:
     """What an officer is told; the words of other errors may have values of rows."""
     if isinstance(error, PiluError | OSError):
-        return " ".join(str(error).split())
+        words = " ".join(str(error).split())
+        return re.sub(r"/\S*/\.service/rows/\S*?([\w-]+\.parquet)", r"\1", words)
     return f"an error inside of the service ({type(error).__name__}); its log says more."

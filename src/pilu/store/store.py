@@ -65,7 +65,7 @@ class Store:
     ) -> "Store":
         """A new store; the folder gets its name once it is complete."""
         check_is_free(folder)
-        identity = {"store": secrets.token_hex(16), "key_check": _key_check(key)}
+        identity = {"store": secrets.token_hex(16), "key_check": key_check(key)}
         state = {**state, **identity, "generation": -1}
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -193,7 +193,7 @@ class Store:
                 f"{self.folder} must be of the format {FORMAT}, got "
                 f"{state.get('format')!r}. Open it with the version of pilu that wrote it."
             )
-        if state.get("key_check") != _key_check(self.key):
+        if state.get("key_check") != key_check(self.key):
             raise StoreDamaged(
                 f"{self.folder / 'key'} is not the key of this store. Restore it from a backup."
             )
@@ -294,7 +294,8 @@ def _empty(folder: Path) -> None:
             path.unlink()
 
 
-def _key_check(key: bytes) -> str:
+def key_check(key: bytes) -> str:
+    """What tells keys apart, and tells nothing of them."""
     return hashlib.blake2b(b"pilu key", key=key[:64]).hexdigest()[:32]
 
 

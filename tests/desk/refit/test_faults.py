@@ -109,10 +109,6 @@ def test_nothing_is_signed_that_is_not_in_the_log(desk, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "sign_statement", watched)
     desk.unlearn(["person 1", "person 2"], sign=tmp_path / "private")
     assert signed == [True]
-    monkeypatch.setattr(module.Desk, "_handed_over", None)
-    with pytest.raises(TypeError):
-        desk.unlearn("person 3", sign=tmp_path / "private")
-    assert signed == [True]
 
 
 # Processes
