@@ -280,7 +280,10 @@ def test_the_server_is_restarted(serving, socket, caplog):
         assert "postgresql" not in refused.text
         assert call(serving, "officer", "GET", "/health").status_code == 200
         ready = call(serving, "officer", "GET", "/ready")
-        assert (ready.status_code, ready.json()["problems"]) == (503, ["database"])
+        assert (ready.status_code, ready.json()["problems"]) == (
+            503,
+            ["the database does not answer"],
+        )
         with pytest.raises(DatabaseFailed):
             a_pass(serving.configuration)
     finally:
@@ -315,7 +318,8 @@ def test_no_message_and_no_log_has_the_password(name, socket, caplog, capfd):
     output = capfd.readouterr()
     for text in (str(caught.value), caplog.text, output.out, output.err):
         assert "se-cret" not in text
-    assert str(caught.value).startswith("postgresql://")
+    # It names the address, or says how one is written if this is none.
+    assert "postgresql://" in str(caught.value)
 
 
 def test_why_there_is_no_connection_is_said(socket):

@@ -117,6 +117,17 @@ def _check_known(service: Service, store: str, name: bytes, caller: Caller) -> N
         raise Refused(422, "subject must be a person of the model, got an unknown one.")
 
 
+def find_request(service: Service, number: str, caller: Caller) -> Found:
+    """A request that the caller may see, or an answer of 404."""
+    found = None
+    if "\x00" not in number:  # which PostgreSQL takes for an error
+        with service.database.reading() as tx:
+            found = queue.find_request(tx, number, caller)
+    if found is None:
+        raise Refused(404, "there is no such request, or it is not yours.")
+    return found
+
+
 # Requests as answers
 
 

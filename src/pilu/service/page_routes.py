@@ -6,6 +6,7 @@ carries its key, and what cannot be undone is asked again in words.
 
 import re
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import quote as quoted
 
@@ -16,7 +17,7 @@ from pydantic import ValidationError
 from pilu.client.messages import Erasure, Name, NewToken, Role
 from pilu.service import page_views as views
 from pilu.service import queue, tokens
-from pilu.service.asking import ask
+from pilu.service.asking import ask, find_request
 from pilu.service.database import Found
 from pilu.service.page_errors import HEADERS, NotLoggedIn, PageRoute
 from pilu.service.problems import Refused
@@ -75,12 +76,7 @@ def page_routes(service: Service, *, secure: bool) -> APIRouter:
 
     posting = Annotated[Caller, Depends(posted)]
 
-    def find(number: str, caller: Caller) -> Found:
-        with database.reading() as tx:
-            found = queue.find_request(tx, number, caller) if "\x00" not in number else None
-        if found is None:
-            raise Refused(404, "there is no request of this address.")
-        return found
+    find = partial(find_request, service)
 
     # Logging in
 

@@ -1,6 +1,7 @@
 """The API: requests and what comes of them."""
 
 import json
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Path, Query
@@ -21,7 +22,7 @@ from pilu.client.messages import (
 )
 from pilu.service import queue
 from pilu.service.actions import note_action
-from pilu.service.asking import ask, state_of
+from pilu.service.asking import ask, find_request, state_of
 from pilu.service.database import Found
 from pilu.service.problems import Refused
 from pilu.service.running import Allowed, Service
@@ -56,12 +57,7 @@ def request_routes(service: Service) -> APIRouter:
     checking = Annotated[Caller, Depends(Allowed(service, "officer", "auditor"))]
     officer = Annotated[Caller, Depends(Allowed(service, "officer"))]
 
-    def find(number: str, caller: Caller) -> Found:
-        with database.reading() as tx:
-            found = queue.find_request(tx, number, caller) if "\x00" not in number else None
-        if found is None:
-            raise Refused(404, "there is no such request, or it is not yours.")
-        return found
+    find = partial(find_request, service)
 
     @routes.post(
         "/v1/stores/{store}/requests",
