@@ -123,7 +123,9 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "how", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGKILL]
+)
 def test_no_worker_outlives_an_interrupt_or_a_kill(tmp_path, how):
     """Whether the interrupt is caught or the study is killed, no further run is saved."""
     script = tmp_path / "study.py"

@@ -90,8 +90,15 @@ def test_digits(b, steps, noise, rows, digits):
     assert (theorem >= exact).all()
 
 
-@pytest.mark.parametrize("b", [1, 7, 29])
-@pytest.mark.parametrize("rows", [[13], [29], [0, 1], [2, 13, 29]])
+GROUPS = [(b, rows) for b in (1, 7, 29) for rows in ([13], [29], [0, 1], [2, 13, 29])]
+
+
+@pytest.mark.parametrize(
+    ("b", "rows"),
+    # every size and every group once; all of them take half a minute
+    [pytest.param(*one, marks=[] if k in (0, 6, 9, 11) else pytest.mark.slow)
+     for k, one in enumerate(GROUPS)],
+)  # fmt: skip
 def test_groups_and_later_requests(b, rows, small):
     X, Y = small
     model = LangevinRidge(batch_size=b, **SMALL).fit(X, Y)

@@ -19,7 +19,7 @@ def free_port():
 
 
 @contextlib.contextmanager
-def served(stores: Path, *options, port=None):
+def served(stores: Path, *options, port=None, tls=None):
     """The port of a running service; it is stopped at the end, and its log is in `serve.log`."""
     port = port or free_port()
     log = stores.parent / "serve.log"
@@ -35,7 +35,7 @@ def served(stores: Path, *options, port=None):
             env=os.environ | threads,
         )
     try:
-        wait_for(port, process, log)
+        wait_for(port, process, log, tls)
         yield port
     finally:
         process.terminate()
@@ -46,13 +46,14 @@ def served(stores: Path, *options, port=None):
             process.wait()
 
 
-def wait_for(port, process, log):
+def wait_for(port, process, log, tls=None):
+    scheme = "http" if tls is None else "https"
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         assert process.poll() is None, log.read_text()
         with (
             contextlib.suppress(OSError),
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5),
+            urllib.request.urlopen(f"{scheme}://127.0.0.1:{port}/health", timeout=5, context=tls),
         ):
             return
         time.sleep(0.05)

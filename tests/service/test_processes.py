@@ -1,13 +1,18 @@
 """Several processes of one service."""
 
 import os
+import ssl
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 
 import httpx
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pilu.service import tokens
@@ -51,6 +56,101 @@ def test_keys_are_made_once(tmp_path):
     found = x509.load_pem_x509_certificate((own / "opendsr.pem").read_bytes())
     assert found.public_key() == private.public_key()
     assert {oct(path.stat().st_mode & 0o777) for path in own.glob("*.key")} == {"0o600"}
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """A certificate for 127.0.0.1, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "here")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    files = tmp_path / "cert.pem", tmp_path / "key.pem"
+    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    files[1].write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return files
+
+
+def test_tls_by_flags(folder, certificate):
+    context = ssl.create_default_context(cafile=certificate[0])
+    options = ("--tls-certificate", certificate[0], "--tls-key", certificate[1])
+    with served(folder, *options, tls=context) as port:
+        answer = httpx.get(f"https://127.0.0.1:{port}/ready", verify=context)
+        assert answer.status_code == 200
+        assert "max-age" in answer.headers["strict-transport-security"]
+        page = httpx.get(f"https://127.0.0.1:{port}/login", verify=context)
+        assert page.status_code == 200
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(f"http://127.0.0.1:{port}/ready")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--listen", "0.0.0.0:0"), "listen must be a loopback address"),
+        (("--listen", "here"), "--listen must be HOST:PORT"),
+        (("--nightly", "25:00"), "--nightly must be a time such as 02:00"),
+        (("--tls-key", "key.pem"), "must come together"),
+        (("--database", "postgresql://a:%zz@b/c"), "percent-encoded"),
+        (("--certificate", "c.pem"), "given together with its key"),
+        (("--demo", "elsewhere"), "exactly one of --stores and --demo"),
+    ],
+)
+def test_wrong_options_are_told_in_a_line(folder, options, words):
+    command = [sys.executable, "-m", "pilu", "serve", "--stores", str(folder), *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_process_that_predicts_ends_with_the_service(folder, tmp_path):
+    """Otherwise the model would stay in memory after a kill -9."""
+    program = """
+import asyncio, sys
+from pathlib import Path
+from pilu.service.predictors import Predictors
+
+async def main():
+    predictors = Predictors()
+    row = {"age": 30, "income": 1.5, "since": "2020-01-02", "city": "Chur", "said": "good"}
+    await predictors.predict(Path(sys.argv[1]), [row], likely=False)
+    print(*predictors._pool._processes, flush=True)
+    await asyncio.sleep(60)
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+    script = tmp_path / "predicting.py"
+    script.write_text(program)
+    command = [sys.executable, script, folder / "people"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        child = int(parent.stdout.readline())
+        os.kill(child, 0)
+        parent.kill()
+
+    def is_gone():
+        try:
+            os.kill(child, 0)
+        except ProcessLookupError:
+            return True
+        return Path(f"/proc/{child}/stat").read_text().split()[2] == "Z"  # nobody reaps it here
+
+    soon(is_gone)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="children are found in /proc")

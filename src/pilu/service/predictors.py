@@ -7,6 +7,8 @@ never loads scikit-learn.
 
 import asyncio
 import multiprocessing
+import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -68,7 +70,8 @@ class Predictors:
         loop = asyncio.get_running_loop()
         self._last = time.monotonic()
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+            spawn = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(1, spawn, initializer=end_with_parent)
         try:
             return await loop.run_in_executor(self._pool, answer_calls, store, calls)
         except BrokenProcessPool as error:  # it was killed: the next call starts another
@@ -98,6 +101,19 @@ class Predictors:
 
 
 # In the process that predicts
+
+
+def end_with_parent() -> None:
+    """End this process when the one that started it is gone, however that came."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
+
 
 _stores: dict[Path, Stores] = {}
 _held: dict[Path, tuple[str, Any]] = {}  # the model of a store, and the certificate it has

@@ -13,7 +13,7 @@ from pilu.desk.refit_plans import plan_to_forget
 from pilu.desk.refitting import _run
 from pilu.exceptions import CertificateMismatch, PiluError
 
-SIZES = [400, pytest.param(4_000, marks=pytest.mark.slow)]
+SIZES = [150, pytest.param(4_000, marks=pytest.mark.slow)]
 RARE = 1e-4  # of a test to fail by chance
 
 
