@@ -77,6 +77,7 @@ def test_claims_and_expected_errors(frames):
             np.testing.assert_allclose(np.array(parts) * np.ones(2), epsilons, rtol=5e-3)
 
 
+@pytest.mark.slow
 def test_ratios_of_noise(frames, settings):
     ratios = {
         name: (frame.loc["pilu (theorem)", "noise"] / frame.loc["pilu (exact)", "noise"]).to_list()

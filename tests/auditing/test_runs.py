@@ -84,6 +84,7 @@ def test_a_killed_worker_loses_its_run_only(tmp_path, log):
     assert sorted(Path(log).read_text().split()) == ["0", "1", "2", "3", "4", "5"]
 
 
+@pytest.mark.slow
 def test_a_run_that_kills_every_worker_ends_the_study(tmp_path):
     with pytest.raises(RuntimeError, match=r"run-0 first.*process has died 3 times"):
         run_all(always_killed, named([0]), tmp_path / "runs", n_workers=1)

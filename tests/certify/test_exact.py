@@ -112,6 +112,7 @@ def test_many_unlearning_steps_with_tiny_noise(rng, monkeypatch):
     assert noise == pytest.approx(model.quote([4], **request).noise[0], rel=1e-8)
 
 
+@pytest.mark.slow
 def test_krylov_and_dense_agree_on_a_problem_of_features_size(rng, monkeypatch):
     X = rng.normal(size=(2000, 2048)) * np.arange(1, 2049) ** -0.5
     Y = np.eye(10)[rng.integers(10, size=2000)]

@@ -127,6 +127,7 @@ model.quote(n_jobs=1, n_unlearn_steps=5)
 """
 
 
+@pytest.mark.slow
 def test_long_work_shows_progress_on_a_terminal_and_none_in_a_pipe():
     piped = subprocess.run([sys.executable, "-c", LONG_WORK], capture_output=True, check=True)
     assert piped.stderr == b"" == piped.stdout

@@ -31,7 +31,7 @@ def snapshot(model):
 @pytest.mark.parametrize("method", ["langevin", "redraw"])
 def test_what_is_released_has_the_right_law(solver, method):
     # Learn on all rows, forget {4, 5}, then {9}: the release against dense propagation.
-    runs, releases = 800, []
+    runs, releases = 400, []
     X, y, model = small_model(solver=solver)
     for _ in range(runs):
         model.fit(X, y)

@@ -130,6 +130,7 @@ def by_quadrature(pair, eps):
     )
 
 
+@pytest.mark.slow
 def test_several_directions_are_the_contour_of_another_oracle(rng):
     for _ in range(25):
         k = int(rng.integers(2, 8))
@@ -140,6 +141,7 @@ def test_several_directions_are_the_contour_of_another_oracle(rng):
             assert delta_of(way, eps) == pytest.approx(float(expected), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_fifty_digits_agree_with_doubles(rng):
     for _ in range(5):
         pair = random_pair(rng, int(rng.integers(1, 6)), largest=30.0)

@@ -82,6 +82,7 @@ def test_the_true_distance_is_never_above_the_radius_on_many_problems():
     assert answers > 6000
 
 
+@pytest.mark.slow
 def test_the_bound_by_penalty_holds_where_no_hessian_is_written_down(monkeypatch):
     monkeypatch.setattr(solve_module, "MOST_PARAMETERS", 0)
     monkeypatch.setattr(sums_module, "MOST_PARAMETERS", 0)

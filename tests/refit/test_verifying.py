@@ -139,6 +139,7 @@ def test_a_release_without_its_noise_is_noticed(monkeypatch):
         pilu.verify(certificate, model, X[1:], y[1:])
 
 
+@pytest.mark.slow
 def test_false_alarms_are_as_rare_as_stated():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), rng.normal(size=60)

@@ -9,10 +9,10 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from importlib import import_module
 from types import SimpleNamespace
 
 import httpx
-import psycopg
 import pytest
 
 from desk.refit.conftest import COLUMNS
@@ -36,12 +36,17 @@ pytestmark = pytest.mark.sources
 PASSWORD = "pass word"
 
 
+def driver():
+    """psycopg, which only `make test-sources` installs."""
+    return import_module("psycopg")
+
+
 @pytest.fixture
 def url(socket):
     """The address of a new database."""
     name = f"service{time.time_ns()}"
     address = f"postgresql://anna:pass%20word@/{{}}?host={socket}"
-    with closing(psycopg.connect(address.format("postgres"), autocommit=True)) as server:
+    with closing(driver().connect(address.format("postgres"), autocommit=True)) as server:
         server.execute(f"CREATE DATABASE {name}")
     return address.format(name)
 
@@ -117,13 +122,13 @@ def test_eight_processes_make_the_tables_at_once(url):
             assert tx.number("SELECT COUNT(*) FROM requests") == 0
 
     assert in_forks(8, open_it) == [0] * 8
-    with psycopg.connect(url) as server:
+    with driver().connect(url) as server:
         assert server.execute("SELECT number FROM version").fetchall() == [(1,)]
 
 
 def test_another_version_is_refused_in_words(url):
     open_database(url).close()
-    with psycopg.connect(url) as server:
+    with driver().connect(url) as server:
         server.execute("UPDATE version SET number = 99")
     with pytest.raises(DatabaseFailed, match=r"must be of version 1, got 99\. Use the version of"):
         open_database(url)
@@ -182,7 +187,7 @@ def test_repeated_requests_from_several_processes_are_made_once(url, tmp_path):
     for key in map(str, range(n_keys)):
         assert len({one[key][0] for one in said}) == 1
         assert sum(one[key][1] for one in said) == 1
-    with psycopg.connect(url) as server:
+    with driver().connect(url) as server:
         for table in ("requests", "idempotency", "callbacks", "audit"):
             count = server.execute(f"SELECT COUNT(*) FROM {table}").fetchone()
             assert count == (n_keys,), table
@@ -244,7 +249,7 @@ def test_people_are_kept_by_their_keyed_hashes_alone(serving, url):
     for person in ("person 3", "nobody at all"):
         call(serving, "requester", "POST", REQUESTS, json={"type": "erasure", "subject": person})
     a_pass(serving.configuration)
-    with psycopg.connect(url) as server:
+    with driver().connect(url) as server:
         tables = server.execute(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
         ).fetchall()

@@ -96,6 +96,7 @@ def test_a_worker_that_dies(mortal, alone, pattern, small_parts, tmp_path):
         same(desk, alone)
 
 
+@pytest.mark.slow
 def test_no_such_scheduler(pattern, tmp_path):
     for address in ("tcp://127.0.0.1:9", "nonsense://x"):
         with pytest.raises(ClusterLost, match="scheduler must be 'local' or the address"):
