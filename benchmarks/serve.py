@@ -77,6 +77,7 @@ def _repeat(
         row = _row(folder / "people.parquet")
         path = "/v1/stores/customers/predict"
         service.call("POST", path, {"rows": [row]})  # starts the process that predicts
+        service.wait_until_idle()
         watch.keep("memory, predicting", service.megabytes())
         found = service.load("POST", path, {"rows": [row]}, connections=32)
         watch.keep("prediction, each", found["whole"] / len(found["took"]))
