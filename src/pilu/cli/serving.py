@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -44,8 +44,8 @@ AnswersEvery = Annotated[
     int,
     typer.Option(
         metavar="SECONDS",
-        help="Requesters learn that a request has ended at the next multiple of this, so that the "
-        "time tells nothing. 0: at once.",
+        help="Requesters learn of an end at a multiple of this, at least one interval after the "
+        "request was due, so that the time tells nothing. 0: at once.",
     ),
 ]
 KeepReceipts = Annotated[
@@ -90,7 +90,11 @@ def serve(
     answers_every: AnswersEvery = 3600,
     keep_receipts: KeepReceipts = 90,
     max_body: Annotated[
-        int, typer.Option(metavar="BYTES", help="The largest request that is read.")
+        int,
+        typer.Option(
+            metavar="BYTES",
+            help="The largest body from officers and predictors; others may send 64 kB.",
+        ),
     ] = 10_000_000,
     certificate: Certificate = None,
     certificate_key: CertificateKey = None,
@@ -147,7 +151,6 @@ def work(
             help="Look after all stores, not only those where something is due.",
         ),
     ] = False,
-    nightly: Nightly = "02:00",
     sign: Sign = None,
     callback_hosts: CallbackHosts = None,
     address: Address = None,
@@ -163,7 +166,7 @@ def work(
 
     check_installed()
     configuration = Configuration(
-        _folder(stores), database, nightly, tuple(callback_hosts or ()), sign=_absolute(sign),
+        _folder(stores), database, callback_hosts=tuple(callback_hosts or ()), sign=_absolute(sign),
         address=address, keep_receipts=keep_receipts, certificate=_absolute(certificate),
         certificate_key=_absolute(certificate_key),
     )  # fmt: skip
@@ -269,7 +272,7 @@ class _Owner:
     token = "command line"
 
 
-_OWNER: Any = _Owner()
+_OWNER = _Owner()
 
 
 def _folder(stores: Path | None) -> Path:

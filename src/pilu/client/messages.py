@@ -164,7 +164,9 @@ class RequestState(Message):
     status: Status
     received: datetime
     due: date | None
-    expected: datetime | None = Field(description="When it will be done; none once it has ended.")
+    expected: datetime | None = Field(
+        description="When whoever asked will know of its end, at best; none once it has."
+    )
     ended: datetime | None
 
 
@@ -172,7 +174,8 @@ class RequestDetails(RequestState):
     """What an officer or an auditor sees of a request besides."""
 
     outcome: str | None = Field(
-        description="forgotten, not in the model, forgotten before, learned, corrected, answered."
+        description="forgotten, not in the model, forgotten before, learned, corrected, "
+        "answered, refused."
     )
     entry: int | None = Field(description="The entry of the log that did it.")
     has_receipt: bool
@@ -293,5 +296,5 @@ class Problem(BaseModel):
     status: int
     detail: str | None = None
     errors: list[dict[str, Any]] | None = Field(
-        default=None, description="All problems of the input."
+        default=None, description="Problems of the input, the first 20."
     )

@@ -3,7 +3,7 @@
     signature = Ed25519( id "." timestamp "." body )      [Standard Webhooks]
 
 The public key is the one that `pilu serve` shows. Bodies of OpenDSR come with these headers, too.
-Needs ``pilu[desk]``, for cryptography.
+Needs ``pilu[client]``, for cryptography.
 """
 
 import base64

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 from typing import Protocol
 
-from pilu.service.database import Found, Transaction
+from pilu.service.database import Database, Found, Transaction
 from pilu.service.identifiers import new_id
 
 
@@ -29,6 +29,14 @@ def note_action(
             "INSERT INTO audit (time, store, token, action, request) VALUES (?, ?, ?, ?, ?)",
             time.time(), store, caller.token, action, request,
         )  # fmt: skip
+
+
+def note_now(
+    database: Database, caller: Actor, action: str, store: str, request: str | None = None
+) -> None:
+    """Note what somebody did, in a transaction of its own."""
+    with database.writing() as tx:
+        note_action(tx, caller, action, [store], request)
 
 
 def batch_actions(tx: Transaction, store: str) -> dict[str, list[Found]]:

@@ -21,6 +21,7 @@ from pilu.service.problems import add_handlers
 from pilu.service.request_routes import request_routes
 from pilu.service.running import Allowed, Service
 from pilu.service.scheduling import Scheduler
+from pilu.service.server import log_to_stderr
 from pilu.service.store_routes import store_routes
 from pilu.service.tokens import Caller
 
@@ -29,12 +30,14 @@ _PATIENCE = 6 * 3600.0  # seconds that a pass may take
 _log = logging.getLogger("pilu.service")
 _DESCRIPTION = """Make a trained model forget a person, and prove it.
 
-All calls but `/health` and the page need a bearer token. Errors are problem documents (RFC 9457).
+All calls need a bearer token but `/health`, `/ready`, `/openapi.json`, `/v1/callback-key` and
+`/opendsr/v2/certificate`; the page has sessions. Errors are problem documents (RFC 9457).
 """
 
 
 def from_environment() -> Any:
     """The application of a process that `pilu serve` started."""
+    log_to_stderr()  # a process of its own inherits no handlers
     configuration = Configuration.from_environment()
     return make_app(configuration, secure=configuration.secure)
 
@@ -136,7 +139,7 @@ def _own_routes(service: Service, *, work: bool) -> APIRouter:
     @routes.get("/metrics", response_class=Response,
                 responses={200: {"content": {"text/plain": {}}}})  # fmt: skip
     async def metrics(caller: monitor) -> Response:
-        """Measures for Prometheus; needs the token of an auditor."""
+        """Measures for Prometheus; needs the token of an auditor or an officer."""
         text = await service.in_thread(service.measures.text, service.database, service.stores)
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 

@@ -24,7 +24,7 @@ from pilu.service.database import Database, Found
 from pilu.service.identifiers import new_id
 from pilu.service.own_keys import made_once
 
-ATTEMPTS = 16  # then it is given up, after about four days
+ATTEMPTS = 16  # then it is given up, after two to three days
 _FIRST, _LONGEST = 30.0, 12 * 3600.0  # seconds between attempts
 _TIMEOUT = 10.0  # for the whole of one
 _LEASE = 120.0

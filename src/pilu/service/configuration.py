@@ -29,12 +29,13 @@ class Configuration:
     callback_hosts : tuple of str
         Hosts to which callbacks may be sent; none by default.
     answers_every : int
-        Seconds. Requesters learn that a request has ended at the next multiple of it, so that the
-        time does not tell whether the person was in the model.
+        Seconds. Requesters learn of an end at a multiple of it, at least one interval after the
+        request was due, so that the time does not tell whether the person was in the model. 0: at
+        once.
     keep_receipts : int
         Days after which receipts are deleted.
     max_body : int
-        Bytes of a request.
+        Bytes that officers and predictors may send in a call; others may send 64 kB.
     sign : path, optional
         The private key that signs receipts.
     address : str, optional

@@ -56,7 +56,7 @@ CREATE TABLE forgotten (
 );
 CREATE TABLE callbacks (
     id TEXT PRIMARY KEY, request TEXT NOT NULL, url TEXT NOT NULL, shape TEXT NOT NULL,
-    body TEXT, next DOUBLE PRECISION, attempts INTEGER NOT NULL DEFAULT 0,
+    next DOUBLE PRECISION, attempts INTEGER NOT NULL DEFAULT 0,
     delivered DOUBLE PRECISION, problem TEXT
 );
 CREATE INDEX callbacks_next ON callbacks (next);

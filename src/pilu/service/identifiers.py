@@ -18,16 +18,6 @@ def hash_name(subject: str, key: bytes) -> str:
     return hash_of(subject, key).hex()
 
 
-# Callbacks
-
-_CALLBACK = (
-    "SELECT callbacks.id, callbacks.request, callbacks.url, callbacks.shape, callbacks.attempts,"
-    " requests.store, requests.type, requests.status, requests.told_at, requests.told_every,"
-    " requests.received, requests.run_at, requests.external, requests.token"
-    " FROM callbacks JOIN requests ON requests.id = callbacks.request"
-)
-
-
 def fingerprint(key: bytes, content: Any) -> str:
     """A keyed hash of the content of a request: names cannot be tried on it."""
     text = json.dumps(content, sort_keys=True, default=str).encode()

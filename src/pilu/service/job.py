@@ -36,11 +36,6 @@ def _report(task: Any) -> str:
         return desk.report()
 
 
-def _verify(task: Any) -> dict[str, bool]:
-    with Desk.open(task["store"]) as desk:
-        return desk.verify()
-
-
 def _letter(task: Any) -> str:
     from pilu.desk.checking import check_receipt
     from pilu.desk.letters import letter_of
@@ -54,7 +49,7 @@ def _letter(task: Any) -> str:
     return letter_of(receipt, format=task["format"], verified=checks, **task["details"])
 
 
-_TASKS = {"quote": _quote, "report": _report, "verify": _verify, "letter": _letter}
+_TASKS = {"quote": _quote, "report": _report, "letter": _letter}
 
 if __name__ == "__main__":
     main()

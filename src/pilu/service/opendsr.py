@@ -32,7 +32,7 @@ from pilu.service.tokens import Caller
 from pilu.store.disk import write_new
 
 VERSION = "2.0"
-_STATUS = {"waiting": "pending", "running": "in_progress", "failed": "cancelled"}
+_STATUS = {"waiting": "pending", "running": "in_progress"}
 _YEARS = 10
 
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from pilu.client.messages import Erasure, Name, NewToken, Role
 from pilu.service import page_views as views
 from pilu.service import queue, tokens
+from pilu.service.actions import note_now
 from pilu.service.asking import ask, find_request
 from pilu.service.database import Found
 from pilu.service.page_errors import HEADERS, NotLoggedIn, PageRoute
@@ -230,6 +231,7 @@ def page_routes(service: Service, *, secure: bool) -> APIRouter:
         store: StoreName, subject: Annotated[Name, Form()], caller: posting
     ) -> Response:
         path = str(service.stores.path(store))
+        await service.in_thread(note_now, database, caller, "asked for a quote", store)
         found = await service.job({"what": "quote", "store": path, "subjects": [subject]})
         words = await service.in_thread(views.words_of_quote, found)
         return await person_page("person.html", store, subject, caller, quote=words)
@@ -262,6 +264,10 @@ def page_routes(service: Service, *, secure: bool) -> APIRouter:
         found = await service.quickly(find, request, caller)
         view = views.view_of_request(found)
         answer = views.words_of_answer(found["answer"]) if caller.role == "officer" else None
+        if answer is not None:
+            await service.in_thread(
+                note_now, database, caller, "read an answer", found["store"], request
+            )
         return _page("request.html", caller, r=view, words=views.words_of_state(view), told=answer)
 
     @routes.get("/requests/{request}/receipt")

@@ -266,7 +266,8 @@ def words_of_state(request: Mapping[str, Any]) -> str:
     if status == "waiting" and request["is_busy"]:
         return "It is about to be carried out."
     if status == "waiting":
-        return f"It is carried out at {_when(request['expected'])} UTC."
+        along = ", or earlier together with another erasure" if request["type"] == "erasure" else ""
+        return f"It is carried out at {_when(request['expected'])} UTC{along}."
     if status == "failed":
         return "It failed, and is not tried again. Nothing was changed."
     if status == "cancelled":

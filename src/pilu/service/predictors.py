@@ -1,8 +1,8 @@
 """Predictions of released models, in a process of their own.
 
 One row takes scikit-learn milliseconds, a hundred rows hardly more. So calls that come in while the
-model predicts wait, and are then answered by one call of the model. The process that answers calls
-never loads scikit-learn.
+model predicts wait, and are then answered by one call of the model. The model is never
+in the process that answers calls.
 """
 
 import asyncio

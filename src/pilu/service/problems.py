@@ -100,15 +100,16 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
-        malformed = any(one["type"] == "json_invalid" for one in error.errors())
+        found = error.errors()
+        malformed = any(one["type"] == "json_invalid" for one in found)
         # Not the values: they may be somebody's data, and end in somebody's log.
         errors = [
             {"detail": one["msg"], "pointer": "/".join(map(str, one["loc"]))[:_POINTER]}
-            for one in error.errors()[:_LISTED]
+            for one in found[:_LISTED]
         ]
         if malformed:
             return problem(400, "the body must be JSON.", errors=errors)
-        count = f"{len(errors)} problems" if len(errors) > 1 else "a problem"
+        count = f"{len(found)} problems" if len(found) > 1 else "a problem"
         return problem(422, f"the request has {count}.", errors=errors)
 
     @app.exception_handler(HTTPException)

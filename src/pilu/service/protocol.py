@@ -8,7 +8,7 @@ HEADER_SECONDS = 10.0
 
 
 class Guarded(HttpToolsProtocol):  # type: ignore[misc]
-    """Closes connections whose calls do not come to an end."""
+    """Closes a connection when the head of a call takes too long to arrive."""
 
     _deadline: Any = None
 

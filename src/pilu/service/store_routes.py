@@ -24,7 +24,7 @@ from pilu.client.messages import (
 )
 from pilu.exceptions import LedgerMismatch
 from pilu.service import queue, tokens
-from pilu.service.actions import note_action
+from pilu.service.actions import note_action, note_now
 from pilu.service.asking import time_of
 from pilu.service.database import Found
 from pilu.service.identifiers import hash_name
@@ -67,12 +67,7 @@ def store_routes(service: Service) -> APIRouter:
         """A dry run: what forgetting people would cost and change."""
         subjects = list(dict.fromkeys(people.subjects))
         path = str(service.stores.path(store))
-
-        def note() -> None:
-            with database.writing() as tx:
-                note_action(tx, caller, "asked for a quote", [store])
-
-        await service.in_thread(note)
+        await service.in_thread(note_now, database, caller, "asked for a quote", store)
         return answer(
             Quote(**await service.job({"what": "quote", "store": path, "subjects": subjects}))
         )

@@ -9,6 +9,7 @@ import sys
 from pilu.service.callbacks import Sender
 from pilu.service.configuration import Configuration
 from pilu.service.database import open_database
+from pilu.service.server import log_to_stderr
 from pilu.service.worker import Worked, Worker
 
 _NICE = 10  # calls go first
@@ -36,6 +37,7 @@ def send(configuration: Configuration) -> int:
 
 def main() -> None:
     """Work as the process that started this one says."""
+    log_to_stderr()
     configuration = Configuration.from_environment()
     if "--callbacks" in sys.argv[1:]:
         send(configuration)

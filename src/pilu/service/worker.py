@@ -62,8 +62,8 @@ class Worker:
     def run(self, *, everywhere: bool = False) -> Worked:
         """Work in every store where something is due, or in all of them."""
         with self.database.reading() as tx:
-            wanted = due.stores_with_work(tx, time.time())
-            wanted = sorted({*wanted, *actions.stores_with_actions(tx, time.time())})
+            now = time.time()
+            wanted = {*due.stores_with_work(tx, now), *actions.stores_with_actions(tx, now)}
         for name in self.stores.names():
             if everywhere or name in wanted:
                 self._run_store(name, everywhere=everywhere)
