@@ -105,7 +105,6 @@ def test_tls_by_flags(folder, certificate):
         (("--listen", "here"), "--listen must be HOST:PORT"),
         (("--nightly", "25:00"), "--nightly must be a time such as 02:00"),
         (("--tls-key", "key.pem"), "must come together"),
-        (("--database", "postgresql://a:%zz@b/c"), "percent-encoded"),
         (("--certificate", "c.pem"), "given together with its key"),
         (("--demo", "elsewhere"), "exactly one of --stores and --demo"),
     ],
