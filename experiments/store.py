@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 import platform
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -66,6 +68,31 @@ class Store:
         same = json.loads(json.dumps(config))
         there = path.exists() and path.with_suffix(".csv").exists()
         return there and json.loads(path.read_text()).get("config") == same
+
+    def compute(
+        self,
+        marker: str,
+        config: dict[str, Any],
+        prepare: Callable[[], dict[str, Any]],
+        compute: Callable[[], dict[str, pd.DataFrame]],
+        again: bool = False,
+    ) -> None:
+        """Compute tables, unless the one named `marker` is there by the same settings.
+
+        `prepare` loads data, features and fits, which are not part of the tables' time, and says
+        what belongs to their provenance.
+        """
+        if self.has(marker, config) and not again:
+            print(f"{marker}: is there already (--again computes it anew)", flush=True)
+            return
+        known = prepare()
+        started = time.perf_counter()
+        tables = compute()
+        seconds = time.perf_counter() - started
+        provenance = {"config": config, **known, "seconds": round(seconds, 2)}
+        for table in sorted(tables, key=lambda table: table == marker):  # the marker last
+            self.write(table, tables[table], provenance)
+        print(f"{marker}: {seconds:.1f} s", flush=True)
 
 
 STORES = {"full": Store(HERE / "results"), "quick": Store(HERE / "runs" / "quick")}

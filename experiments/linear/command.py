@@ -1,8 +1,8 @@
 """What every script of a linear figure understands on its command line, and how it is run."""
 
 import argparse
-import time
 from collections.abc import Callable
+from typing import Any
 
 import pandas as pd
 
@@ -16,27 +16,22 @@ Compute = Callable[[Engine], dict[str, pd.DataFrame]]
 
 def run_compute(name: str, compute: Compute, study: str, size: str, again: bool = False) -> None:
     """Compute the tables of one figure, unless they are there by the same settings."""
-    config, store = STUDIES[size][study].describe(), STORES[size]
-    marker = f"{study}_{name}"
-    if store.has(marker, config) and not again:
-        print(f"{marker}: is there already (--again computes it anew)", flush=True)
-        return
-    prepared = engine(study, size)
-    assert prepared.model is not None  # data, features and fit are not part of the figure's time
-    started = time.perf_counter()
-    tables = compute(prepared)
-    seconds = time.perf_counter() - started
-    provenance = {
-        "config": config,
-        "data": prepared.data.provenance,
-        "seed": prepared.study.seed,
-        "delta": prepared.delta,
-        "step_size": prepared.step_size,
-        "seconds": round(seconds, 2),
-    }
-    for table in sorted(tables, key=lambda table: table == name):  # the marker last
-        store.write(f"{study}_{table}", tables[table], provenance)
-    print(f"{marker}: {seconds:.1f} s", flush=True)
+
+    def prepare() -> dict[str, Any]:
+        prepared = engine(study, size)
+        assert prepared.model is not None
+        return {
+            "data": prepared.data.provenance,
+            "seed": prepared.study.seed,
+            "delta": prepared.delta,
+            "step_size": prepared.step_size,
+        }
+
+    def tables() -> dict[str, pd.DataFrame]:
+        return {f"{study}_{table}": frame for table, frame in compute(engine(study, size)).items()}
+
+    config = STUDIES[size][study].describe()
+    STORES[size].compute(f"{study}_{name}", config, prepare, tables, again)
 
 
 def compute_script(doc: str | None, name: str, compute: Compute) -> None:
