@@ -37,7 +37,7 @@ SETTINGS = {
     "lines.markersize": 3.5,
     "errorbar.capsize": 1.5,
     "figure.constrained_layout.use": True,
-    "savefig.dpi": 300,
+    "savefig.dpi": 144,  # a page of 7 inches is 1008 pixels wide, as documentation shows it
     "pdf.fonttype": 42,
 }
 

@@ -4,6 +4,8 @@ import itertools
 
 import pandas as pd
 import pytest
+from experiments.claims import baselines, horizons, minibatches, privacy
+from experiments.claims.finding import ACCOUNTANTS, IN_PART
 from experiments.store import STORES, Store
 
 from experiments import claims, page
@@ -36,14 +38,12 @@ def sweep(store, noise, expected):
             "mean": expected(k, epsilon, name),
             "expected": expected(k, epsilon, name),
         }
-        for (k, row), name, epsilon in itertools.product(
-            enumerate(ROWS), claims.ACCOUNTANTS, EPSILONS
-        )
+        for (k, row), name, epsilon in itertools.product(enumerate(ROWS), ACCOUNTANTS, EPSILONS)
     ]
     write(store, "privacy_utility", lines)
 
 
-def horizons(store, table, column, values, noise, expected):
+def by_steps(store, table, column, values, noise, expected):
     lines = [
         {
             "row": row,
@@ -52,7 +52,7 @@ def horizons(store, table, column, values, noise, expected):
             "noise": noise(k, value, name),
             "expected": expected(k, value, name),
         }
-        for (k, row), name, value in itertools.product(enumerate(ROWS), claims.ACCOUNTANTS, values)
+        for (k, row), name, value in itertools.product(enumerate(ROWS), ACCOUNTANTS, values)
     ]
     write(store, table, lines)
 
@@ -70,18 +70,18 @@ def test_sensitivities_differ(store):
     lines = [{"row": row, "step": k, "bound": (1 + 5 * i) / (1 + 9 * k)}
              for i, row in enumerate(ROWS) for k in (0, 1)]  # fmt: skip
     write(store, "sensitivities", lines)
-    assert verdict(claims.sensitivities_differ, store) == (True, None)
+    assert verdict(privacy.sensitivities_differ, store) == (True, None)
     write(store, "sensitivities", [line | {"bound": 1 / (1 + 9 * line["step"])} for line in lines])
-    assert verdict(claims.sensitivities_differ, store) == (False, None)
+    assert verdict(privacy.sensitivities_differ, store) == (False, None)
 
 
 def test_one_step_above_its_bound_is_told(store):
     lines = [{"row": row, "largest_share": 0.9, "exceeded": 0} for row in ROWS]
     write(store, "margins", lines)
-    assert verdict(claims.runs_stay_under_bounds, store) == (True, None)
+    assert verdict(privacy.runs_stay_under_bounds, store) == (True, None)
     lines[1] |= {"largest_share": 1.2, "exceeded": 3}
     write(store, "margins", lines)
-    found = claims.runs_stay_under_bounds(store, "depth")
+    found = privacy.runs_stay_under_bounds(store, "depth")
     assert found.theorem is False
     assert "3 step" in found.measured
     assert "120.00%" in found.measured
@@ -89,17 +89,17 @@ def test_one_step_above_its_bound_is_told(store):
 
 def test_less_epsilon_costs(store):
     sweep(store, lambda k, e, _: (1 + k) / e, lambda k, e, _: 1 + (1 + k) / e)
-    assert verdict(claims.less_epsilon_costs, store) == (True, True)
+    assert verdict(privacy.less_epsilon_costs, store) == (True, True)
     # the exact noise of one row rises at the end
     sweep(
         store,
         lambda k, e, name: 99 if is_exact(name) and k == 1 and e == 10 else (1 + k) / e,
         lambda k, e, _: 1 + (1 + k) / e,
     )
-    assert verdict(claims.less_epsilon_costs, store) == (True, False)
+    assert verdict(privacy.less_epsilon_costs, store) == (True, False)
     # no noise is needed from some epsilon on: nothing can fall any more
     sweep(store, lambda k, e, _: 0.0 if e >= 1 else 1.0, lambda k, e, _: 1 / e)
-    assert verdict(claims.less_epsilon_costs, store) == (True, True)
+    assert verdict(privacy.less_epsilon_costs, store) == (True, True)
 
 
 def test_rows_differ_in_utility(store):
@@ -108,16 +108,16 @@ def test_rows_differ_in_utility(store):
         lambda *_: 1.0,
         lambda k, e, name: 1 + (0.1 if is_exact(name) else 1.0) * k,
     )
-    assert verdict(claims.rows_differ_in_utility, store) == (True, False)
+    assert verdict(privacy.rows_differ_in_utility, store) == (True, False)
 
 
 def test_the_factor_between_rows(store):
     sweep(store, lambda k, e, name: 1 + (2 if is_exact(name) else 1) * k, lambda *_: 1.0)
-    assert verdict(claims.factor_four, store) == (False, True)
-    found = claims.factor_four(store, "depth")
+    assert verdict(privacy.factor_four, store) == (False, True)
+    found = privacy.factor_four(store, "depth")
     assert "Theorem 1: 3; exact: 5" in found.measured
     sweep(store, lambda k, e, _: 0.0 if k == 0 else 1.0, lambda *_: 1.0)
-    assert "without limit" in claims.factor_four(store, "depth").measured
+    assert "without limit" in privacy.factor_four(store, "depth").measured
 
 
 def test_gradient_orders(store):
@@ -125,14 +125,14 @@ def test_gradient_orders(store):
         {"row": k, "gradient_norm": k, "theorem": k**2, "exact": (7 * k) % 20} for k in range(20)
     ]
     write(store, "difficulty", lines)
-    assert verdict(claims.gradient_orders, store) == (True, False)
+    assert verdict(privacy.gradient_orders, store) == (True, False)
 
 
 def test_more_unlearning_helps_and_saturates(store):
     steps = (1, 20, 100)
     error = {1: 3.0, 20: 1.1, 100: 1.0}  # 95 % of the gain by K = 20
     slow = {1: 3.0, 20: 2.0, 100: 1.0}
-    horizons(
+    by_steps(
         store,
         "unlearning_steps",
         "unlearning_steps",
@@ -140,10 +140,10 @@ def test_more_unlearning_helps_and_saturates(store):
         lambda *_: 1.0,
         lambda k, K, name: (slow if is_exact(name) else error)[K],
     )
-    assert verdict(claims.more_unlearning_helps, store) == (True, True)
-    assert verdict(claims.unlearning_saturates, store) == (True, False)
+    assert verdict(horizons.more_unlearning_helps, store) == (True, True)
+    assert verdict(horizons.unlearning_saturates, store) == (True, False)
     worse = {1: 3.0, 20: 1.0, 100: 1.5}
-    horizons(
+    by_steps(
         store,
         "unlearning_steps",
         "unlearning_steps",
@@ -151,11 +151,11 @@ def test_more_unlearning_helps_and_saturates(store):
         lambda *_: 1.0,
         lambda k, K, name: (worse if is_exact(name) else error)[K],
     )
-    assert verdict(claims.more_unlearning_helps, store) == (True, False)
+    assert verdict(horizons.more_unlearning_helps, store) == (True, False)
 
 
 def test_long_training_hurts(store):
-    horizons(
+    by_steps(
         store,
         "learning_steps",
         "learning_steps",
@@ -163,7 +163,7 @@ def test_long_training_hurts(store):
         lambda k, T, name: 1 / T if is_exact(name) else T,
         lambda k, T, name: 1.0 if is_exact(name) else 1 + abs(T - 100) / 100,
     )
-    assert verdict(claims.long_training_hurts, store) == (True, False)
+    assert verdict(horizons.long_training_hurts, store) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_better_than_dp_gd(store, renyi, gdp, expected):
         "dp_gd",
         [{"accounting": a, "epsilon": e, "mean": error[a]} for a in error for e in EPSILONS],
     )
-    assert verdict(claims.better_than_dp_gd, store) == expected
+    assert verdict(baselines.better_than_dp_gd, store) == expected
 
 
 def test_newton_and_pilu_over_the_horizon(store):
@@ -187,9 +187,9 @@ def test_newton_and_pilu_over_the_horizon(store):
         lines.append({"method": "theorem", "row": row, "learning_steps": T, "epsilon": k + T})
         lines.append({"method": "exact", "row": row, "learning_steps": T, "epsilon": k + 1 / T})
     write(store, "newton", lines)
-    assert verdict(claims.opposite_behaviour, store) == (True, False)
-    found = claims.competitive_at_small_horizons(store, "depth")
-    assert (found.theorem, found.exact) == (True, claims.IN_PART)
+    assert verdict(baselines.opposite_behaviour, store) == (True, False)
+    found = baselines.competitive_at_small_horizons(store, "depth")
+    assert (found.theorem, found.exact) == (True, IN_PART)
     assert "Newton is below the hardest row from T = 100 on; exact: Newton is above" in (
         found.measured
     )
@@ -199,9 +199,9 @@ def test_residuals(store):
     lines = [{"learning_steps": T, "no_perturbation": 100 / T, "perturbed": 101 / T}
              for T in (1, 10, 100)]  # fmt: skip
     write(store, "residuals", lines)
-    assert verdict(claims.residual_remains, store) == (True, None)
+    assert verdict(baselines.residual_remains, store) == (True, None)
     write(store, "residuals", [line | {"no_perturbation": 5.0} for line in lines])
-    assert verdict(claims.residual_remains, store) == (False, None)
+    assert verdict(baselines.residual_remains, store) == (False, None)
 
 
 def test_minibatches(store):
@@ -217,19 +217,17 @@ def test_minibatches(store):
             "mean": 1.0 if is_exact(name) else 1 + 100 / b,
             "sd": 0.01,
         }
-        for (b, T), row, name, e in itertools.product(
-            steps.items(), ROWS, claims.ACCOUNTANTS, EPSILONS
-        )
+        for (b, T), row, name, e in itertools.product(steps.items(), ROWS, ACCOUNTANTS, EPSILONS)
     ]
     write(store, "minibatches", lines)
     costs = [{"batch_size": b, "total_cost": c} for b, c in ((256, 100), (512, 200), (1000, 900))]
     write(store, "cost", costs)
-    assert verdict(claims.larger_batches_are_better, store) == (True, False)
-    assert verdict(claims.small_batches_are_cheaper, store) == (True, None)
-    assert verdict(claims.as_good_as_full_batch, store) == (False, True)
-    assert "10.24 passes" in claims.as_good_as_full_batch(store, "depth").measured
+    assert verdict(minibatches.larger_batches_are_better, store) == (True, False)
+    assert verdict(minibatches.small_batches_are_cheaper, store) == (True, None)
+    assert verdict(minibatches.as_good_as_full_batch, store) == (False, True)
+    assert "10.24 passes" in minibatches.as_good_as_full_batch(store, "depth").measured
     write(store, "cost", [costs[0] | {"total_cost": 300}, *costs[1:]])
-    assert verdict(claims.small_batches_are_cheaper, store) == (False, None)
+    assert verdict(minibatches.small_batches_are_cheaper, store) == (False, None)
 
 
 @pytest.mark.parametrize("study", page.TITLES)
