@@ -3,9 +3,6 @@
 import re
 from pathlib import Path
 
-import pandas as pd
-import pytest
-
 from pilu.auditing import most_provable
 
 ROOT = Path(__file__).parent.parent
@@ -26,20 +23,3 @@ def test_what_runs_can_prove():
     mu, epsilon = most_provable(100, 1 / 500)
     assert f"prove mu >= {mu:.1f} and epsilon >= {epsilon:.1f} (delta = 1/500)" in PROSE
     assert f"10,000 runs reach epsilon {most_provable(10_000, 1 / 500)[1]:.0f}" in PROSE
-
-
-def test_the_studys_table_is_the_stored_one():
-    table = pd.read_csv(ROOT / "experiments" / "results" / "cifar10_audits.csv")
-    lines = [line.strip("| ").split(" | ") for line in PAGE.splitlines() if line.startswith("| ")]
-    rows = {cells[0]: cells[1:] for cells in lines}
-    for row, some in table.groupby("row"):
-        by = some.set_index("distinguisher")
-        norm, *cells = rows[str(row)]
-        assert float(norm) == pytest.approx(by["gradient_norm"].iloc[0], abs=0.06)
-        written = [float(cell) for cell in cells]
-        expected = [
-            by.loc[kind, column]
-            for column in ("auc", "mu_hat", "epsilon_hat", "mu_lower")
-            for kind in ("linear", "non-linear")
-        ]
-        assert written == pytest.approx(expected, abs=0.006)

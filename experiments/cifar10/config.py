@@ -1,73 +1,91 @@
-"""The study on CIFAR-10: the paper's settings, and our choices where it leaves them open.
+"""The two studies on CIFAR-10: the paper's settings, and our choices where it leaves them open.
 
-[PILU, app. CIFAR-10] specifies n, the split, normalisation, augmentation, eta, batch, l2, T, K,
-sigma_unlearn, R, delta = 1/n, the shape of the network and its hidden layer. Chosen here: learning
-noise, convolution widths, dropout, initial weights, probe size, the MLP's width and which rows are
-"representative".
+[PILU, app. CIFAR-10] specifies n, the split, augmentation, eta, batch, l2, T, K, sigma_unlearn,
+R and delta = 1/n. The network and its step size differ here, so that many runs are affordable.
+Chosen here as well: learning noise (none), initial weights, probe images, the distinguishers' size,
+and which rows are "representative".
 
-The retrained run also takes the K noisy steps, as in Definition 1: without them, the noise itself
-would distinguish the two runs. All runs start from the same weights, as Algorithm A starts from a
-fixed theta_0. Each draws its own batches, crops, dropout and noise. Crops are padded with the mean
-colour. All rows are unlearned from copies of one network that learned them all, so each audit is
-valid but the audits are not independent of each other.
+The retrained run also takes the K noisy steps, as in Definition 1. All runs start from the same
+weights, as Algorithm A starts from a fixed theta_0.
 """
 
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
-from experiments.cifar10.network import Architecture, Steps
+from experiments.cifar10.networks import Convolutional, Perceptron
+from experiments.cifar10.steps import Steps
 
 
 @dataclass(frozen=True)
-class Config:
-    """One study."""
+class Split:
+    """A fixed permutation shares the images out: to learn, probe, test, and to set aside."""
 
-    name: str = "paper"
-    n_train: int = 500
     n_from_train: int = 5000
-    n_from_test: int = 1000
-    split_seed: int = 0
+    n_from_test: int = 1500
+    n_train: int = 500
+    n_probe: int = 30
+    n_test: int = 1000
+    n_choose: int = 1000  # of those aside: on these the step size is chosen
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Study:
+    """One study: the network of a run, its steps, and how many runs there are."""
+
+    name: str
+    network: Perceptron | Convolutional
+    learning: Steps
+    unlearning: Steps
+    n_runs: int
+    block: int  # runs side by side
+    split: Split = field(default_factory=Split)
+    image_size: int = 96  # pixels that the frozen network sees
     start_seed: int = 1
-    n_probe: int = 64
-    architecture: Architecture = field(default_factory=Architecture)
-    learning: Steps = field(default_factory=lambda: Steps(500, 0.01, 256, 1e-4, noise=0.0))
-    unlearning: Steps = field(default_factory=lambda: Steps(20, 0.01, 256, 1e-4, noise=0.02))
-    n_runs: int = 100
     quantiles: tuple[float, ...] = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+    step_sizes: tuple[float, ...] = (0.01, 0.03, 0.1)
+    aim: float = 0.0  # accuracy on images aside, for which a step size is chosen
     mlp_width: int = 32
 
     @property
     def delta(self) -> float:
-        return 1 / self.n_train
+        return 1 / self.split.n_train
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> dict[str, Any]:
         return asdict(self)
 
-    def of_a_run(self) -> dict[str, object]:
-        """The settings of a single run: it is reused for more runs or another distinguisher."""
-        others = ("name", "n_runs", "mlp_width")
+    def of_a_run(self) -> dict[str, Any]:
+        """The settings of a block of runs: more runs or another distinguisher do not change it."""
+        others = ("n_runs", "mlp_width", "step_sizes", "aim")
         return {key: value for key, value in self.describe().items() if key not in others}
 
 
-PAPER = Config()
-SMALL = replace(PAPER.architecture, widths=(8, 16, 32))
-CONFIGS = {
-    "paper": PAPER,
-    # An hour on two cores; the network is a quarter as wide.
-    "hour": replace(
-        PAPER,
-        name="hour",
-        architecture=SMALL,
-        learning=replace(PAPER.learning, n_steps=200),
-        n_runs=50,
-    ),
-    # Minutes, to check that everything works.
-    "quick": replace(
-        PAPER,
-        name="quick",
-        architecture=replace(SMALL, widths=(4, 8, 16)),
-        learning=replace(PAPER.learning, n_steps=30),
-        unlearning=replace(PAPER.unlearning, n_steps=5),
-        n_runs=12,
+def study(name: str, network: Any, step_size: float, **options: Any) -> Study:
+    """T = 500, K = 20, sigma_unlearn = 0.02 as in the paper."""
+    learning = Steps(500, step_size)
+    return Study(name, network, learning, replace(learning, n_steps=20, noise=0.02), **options)
+
+
+FEATURES = study("features", Perceptron((128, 64, 10)), 0.03, n_runs=1000, block=50, aim=0.65)
+IMAGES = study("images", Convolutional(16, (8, 16), 128), 0.03, n_runs=100, block=10, aim=0.35)
+
+
+def smaller(full: Study, **options: Any) -> Study:
+    """A check that everything works; nothing follows from its numbers."""
+    return replace(
+        full,
+        learning=replace(full.learning, n_steps=30),
+        unlearning=replace(full.unlearning, n_steps=5),
         quantiles=(0.0, 0.5, 1.0),
-    ),
+        **options,
+    )
+
+
+FEW = Split(n_from_train=600, n_from_test=200, n_train=200, n_test=200, n_choose=200)
+STUDIES = {
+    "full": {"features": FEATURES, "images": IMAGES},
+    "quick": {
+        "features": smaller(FEATURES, n_runs=40, block=20, split=FEW, image_size=64),
+        "images": smaller(IMAGES, n_runs=24, block=12, split=FEW),
+    },
 }

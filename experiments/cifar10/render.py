@@ -1,72 +1,205 @@
-"""Draw the study from its tables: the rows, both trade-off pictures, both tables.
+"""Draw both studies from their tables: the rows, trade-off curves, AUCs, and epsilon.
 
 python -m experiments.cifar10.render --size full
 """
 
 import argparse
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
+from experiments.cifar10.audits import audited_curve
 from experiments.store import FIGURES, STORES, Store
-from experiments.style import GREY, PAGE, bare, figure, legend_below, row_styles
+from experiments.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PAGE,
+    bare,
+    figure,
+    legend_below,
+    row_styles,
+)
 from pilu.datasets import CIFAR10_CLASSES
 
-KINDS = ("linear", "non-linear")
+PICTURES = ("cifar10_rows", "cifar10_trade_offs", "cifar10_auc", "cifar10_epsilon")
+TITLES = {"features": "(a) frozen features", "images": "(b) small images, end to end"}
+SCORES = {"loss": "own loss, fixed", "linear": "linear", "mlp": "non-linear (MLP)"}
+STYLES: dict[str, dict[str, Any]] = {
+    "loss": {"color": GREEN, "marker": "o"},
+    "linear": {"color": BLUE, "marker": "s"},
+    "mlp": {"color": ORANGE, "marker": "^"},
+}
+# [PILU, Table 3]: epsilon-hat by the linear and by the non-linear distinguisher.
+PAPER = {
+    358: (3.52, 3.05),
+    471: (2.83, 3.60),
+    418: (4.78, 3.87),
+    381: (4.59, 3.48),
+    483: (7.41, 5.00),
+    90: (5.36, 4.28),
+    226: (11.63, 7.10),
+}
 
 
-def draw_rows(rows: pd.DataFrame, pixels: pd.DataFrame, folder: Path) -> None:
-    """The strip of images, from the smallest gradient to the largest."""
-    options = {"width": PAGE, "height": 1.7}
-    with figure(folder, "cifar10_rows", 1, len(rows), **options) as axes:
-        for panel, line in zip(axes[0], rows.itertuples(), strict=True):
-            image = pixels[pixels["row"] == line.row].drop(columns="row").to_numpy()
-            panel.imshow(image.reshape(32, 32, 3))
-            panel.set_title(f"row {line.row}\n{CIFAR10_CLASSES[line.label]}")
-            panel.set_xlabel(f"|gradient| {line.gradient_norm:.1f}")
-            bare(panel)
+class Tables(NamedTuple):
+    """What the pictures of one study need."""
+
+    name: str
+    rows: pd.DataFrame
+    pixels: pd.DataFrame
+    scores: pd.DataFrame
+    audits: pd.DataFrame
+    setting: str
 
 
-def draw_trade_offs(curves: pd.DataFrame, rows: pd.DataFrame, note: str, folder: Path) -> None:
-    """beta(alpha) of every row, by the linear and by the non-linear distinguisher."""
-    styles = row_styles([int(row) for row in rows["row"]])
-    options = {"height": 3.6, "sharey": True}
-    with figure(folder, "cifar10_trade_offs", 1, 2, **options) as axes:
-        for panel, kind in zip(axes[0], KINDS, strict=True):
-            for row, style in styles.items():
-                some = curves[(curves["row"] == row) & (curves["distinguisher"] == kind)]
-                panel.plot(some["alpha"], some["beta"], label=f"row {row}", markevery=5, **style)
-            panel.plot([0, 1], [1, 0], color=GREY, linestyle=":", linewidth=1)
-            panel.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", title=f"{kind} distinguisher")
+def tables_of(store: Store, name: str) -> Tables:
+    kinds = ("rows", "pixels", "scores", "audits")
+    rows, pixels, scores, audits = (store.read(f"cifar10_{name}_{kind}") for kind in kinds)
+    record = store.provenance(f"cifar10_{name}_audits")
+    config = record["config"]
+    setting = (
+        f"{TITLES[name]}: n = {config['split']['n_train']}, R = {record['runs_of_each_kind']:,}, "
+        f"T = {config['learning']['n_steps']}, K = {config['unlearning']['n_steps']}"
+    )
+    return Tables(name, rows, pixels, scores, audits, setting)
+
+
+def picked(audits: pd.DataFrame, score: str, comparison: str = "unlearned") -> pd.DataFrame:
+    return audits[(audits["score"] == score) & (audits["comparison"] == comparison)]
+
+
+def short(value: float) -> str:
+    """A norm that fits below its mark."""
+    return f"{value:.2g}" if value >= 0.001 else "<0.001"
+
+
+def draw_rows(studies: list[Tables], folder: Path) -> None:
+    """The strips of images, from the smallest gradient to the largest."""
+    most = max(len(study.rows) for study in studies)
+    options = {"width": PAGE, "height": 3.5}
+    with figure(folder, "cifar10_rows", len(studies), most, **options) as axes:
+        for line, study in zip(axes, studies, strict=True):
+            for panel, row in zip(line, study.rows.itertuples(), strict=False):
+                image = study.pixels[study.pixels["row"] == row.row].drop(columns="row").to_numpy()
+                panel.imshow(image.reshape(32, 32, 3))
+                panel.set_title(f"row {row.row}\n{CIFAR10_CLASSES[row.label]}")
+                panel.set_xlabel(f"|g| = {row.gradient_norm:.2g}")
+                bare(panel)
+            line[0].set_ylabel(TITLES[study.name].replace(", ", ",\n"))
+        axes[0, 0].figure.suptitle(
+            "Rows to forget: quantiles of |g|, the gradient norm of a first network that is in no "
+            "audit",
+            fontsize=8,
+        )
+
+
+def draw_trade_offs(studies: list[Tables], folder: Path) -> None:
+    """beta(alpha) of every row by each score, and between retrained runs."""
+    kinds = [*((score, "unlearned") for score in SCORES), ("loss", "control")]
+    options = {"height": 5.2, "sharex": True, "sharey": True}
+    with figure(folder, "cifar10_trade_offs", len(studies), len(kinds), **options) as axes:
+        for line, study in zip(axes, studies, strict=True):
+            styles = row_styles(list(study.rows["row"]))
+            for panel, (score, comparison) in zip(line, kinds, strict=True):
+                for place, (row, style) in enumerate(styles.items()):
+                    some = study.scores[study.scores["row"] == row]
+                    curve = audited_curve(some, score, comparison)
+                    quantile = study.rows["quantile"].iloc[place]
+                    label = f"{quantile:.0%} quantile of |g|"
+                    panel.plot(curve.alpha, curve.beta, label=label, color=style["color"])
+                panel.plot([0, 1], [1, 0], color=GREY, linestyle=":", label="chance")
+                panel.set_title("control, own loss" if comparison == "control" else SCORES[score])
+                panel.set(xlim=(-0.02, 1), ylim=(-0.02, 1), aspect="equal")
+            line[0].set_ylabel(f"{TITLES[study.name]}\ntype-II error beta(alpha)")
+        for panel in axes[-1]:
             panel.set_xlabel("type-I error alpha")
-        axes[0, 0].set_ylabel("type-II error beta(alpha)")
-        axes[0, 0].figure.suptitle(note, fontsize=7)
-        legend_below(axes[0, 0], "the row with the smallest gradient first")
+        axes[0, 0].figure.suptitle(
+            "Unlearned against retrained networks, one curve a row (control: retrained twice)\n"
+            + "\n".join(study.setting for study in studies),
+            fontsize=8,
+        )
+        legend_below(axes[0, 0], "")
+
+
+def draw_auc(studies: list[Tables], folder: Path) -> None:
+    """AUC of every row with its interval, by each score, and of the control."""
+    options = {"height": 4.0, "sharex": True}
+    with figure(folder, "cifar10_auc", 1, len(studies), **options) as axes:
+        for panel, study in zip(axes[0], studies, strict=True):
+            places = np.arange(len(study.rows))
+            ways = [(score, "unlearned") for score in SCORES] + [("loss", "control")]
+            for k, (score, comparison) in enumerate(ways):
+                some = picked(study.audits, score, comparison)
+                style = (
+                    STYLES[score] if comparison == "unlearned" else {"color": GREY, "marker": "x"}
+                )
+                spread = [some["auc"] - some["auc_low"], some["auc_high"] - some["auc"]]
+                label = SCORES[score] if comparison == "unlearned" else "control, own loss"
+                panel.errorbar(
+                    some["auc"], places + 0.2 * (k - 1.5), xerr=spread, fmt="", linestyle="none",
+                    label=label, **style,
+                )  # fmt: skip
+            panel.axvline(0.5, color=GREY, linestyle=":", label="chance")
+            labels = [
+                f"row {row.row}, {CIFAR10_CLASSES[row.label]}\n|g| = {row.gradient_norm:.2g}"
+                for row in study.rows.itertuples()
+            ]
+            panel.set_yticks(places, labels)
+            title = study.setting.replace(": ", "\n")
+            panel.set(xlabel="AUC, with its 95 % bootstrap interval", title=title)
+        axes[0, 0].figure.suptitle("How well unlearned networks are told from retrained ones")
+        legend_below(axes[0, 0], "")
+
+
+def draw_epsilon(studies: list[Tables], folder: Path) -> None:
+    """epsilon-hat beside what is proved and what could be, and the paper's values."""
+    options = {"height": 3.6, "sharey": True}
+    with figure(folder, "cifar10_epsilon", 1, len(studies) + 1, **options) as axes:
+        for panel, study in zip(axes[0], studies, strict=False):
+            places = np.arange(len(study.rows))
+            for k, score in enumerate(SCORES):
+                some, x = picked(study.audits, score), places + 0.22 * (k - 1)
+                value = some["epsilon_hat"].to_numpy()
+                spread = [value - some["epsilon_low"], some["epsilon_high"] - value]
+                panel.errorbar(
+                    x, value, yerr=np.maximum(spread, 0), linestyle="none", label=SCORES[score],
+                    **STYLES[score],
+                )  # fmt: skip
+                panel.plot(
+                    x, some["epsilon_lower"], linestyle="none", marker="_", markersize=6,
+                    color=STYLES[score]["color"], label=f"proved at 95 %, {SCORES[score]}",
+                )  # fmt: skip
+            most = picked(study.audits, "loss")["epsilon_provable"].max()
+            panel.axhline(most, color=GREY, linestyle="--", label="most that could be proved")
+            labels = [short(row.gradient_norm) for row in study.rows.itertuples()]
+            panel.set_xticks(places, labels)
+            panel.set(xlabel="row, by |g|", title=study.setting.replace(": ", "\n"))
+        paper = np.array(sorted(PAPER.values(), key=lambda pair: pair[1]))
+        for k, score in enumerate(("linear", "mlp")):
+            axes[0, -1].plot(np.arange(len(paper)), paper[:, k], linestyle="none", **STYLES[score])
+        axes[0, -1].set(xlabel="row, by epsilon-hat", title="the paper, Table 3\nn = 500, R = 100")
+        axes[0, -1].set_xticks([])
+        axes[0, 0].set_ylabel("epsilon at delta = 1/n")
+        axes[0, 0].set_yscale("symlog", linthresh=1)
+        axes[0, 0].set_ylim(bottom=-0.1)
+        ticks = [0, 0.5, 1, 2, 5, 10, 20, 40]
+        axes[0, 0].set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes[0, 0].figure.suptitle(
+            "Estimates of epsilon with 95 % bootstrap intervals, and lower bounds"
+        )
+        legend_below(axes[0, 0], "")
 
 
 def render(store: Store, folder: Path) -> None:
-    table, curves = store.read("cifar10_audits"), store.read("cifar10_curves")
-    provenance = store.provenance("cifar10_audits")
-    config, most = provenance["config"], table.iloc[0]
-    rows = table.drop_duplicates("row")[["row", "label", "gradient_norm"]]
-    widths = "-".join(str(width) for width in config["architecture"]["widths"])
-    note = (
-        f"R = {provenance['runs_of_each_kind']}, T = {config['learning']['n_steps']}, "
-        f"K = {config['unlearning']['n_steps']}, widths {widths}; the {most['counted']} counted "
-        f"runs can prove mu >= {most['mu_provable']:.1f}, epsilon >= "
-        f"{most['epsilon_provable']:.1f} at most"
-    )
-    draw_trade_offs(curves, rows, note, folder)
-    draw_rows(rows, store.read("cifar10_pixels"), folder)
-    main_table = table[table["distinguisher"] == "non-linear"]
-    columns = ["row", "auc", "mu_hat", "fit_error", "epsilon_hat", "mu_lower", "epsilon_lower"]
-    print("\ncifar10: non-linear distinguisher; the last two are bounds, the others estimates")
-    print(main_table[columns].to_string(index=False, float_format="{:.3g}".format))
-    print("\ncifar10: epsilon-hat by distinguisher")
-    pivot = table.pivot_table(
-        index="row", columns="distinguisher", values="epsilon_hat", sort=False
-    )
-    print(pivot.to_string(float_format="{:.3g}".format))
+    studies = [tables_of(store, name) for name in TITLES]
+    draw_rows(studies, folder)
+    draw_trade_offs(studies, folder)
+    draw_auc(studies, folder)
+    draw_epsilon(studies, folder)
 
 
 def main() -> None:
