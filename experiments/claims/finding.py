@@ -12,6 +12,7 @@ ACCOUNTANTS = ("theorem", "exact")
 SUBSTANTIAL = 2.0
 COMPARABLE = 1.1  # an error at most this many times as large
 PLATEAU = 0.9  # share of the whole gain that is reached
+SATURATED = 1.05  # an error at most this many times the least
 NOTHING = 1e-6  # noise below this is the rounding floor: none is needed
 ORDERED = 0.9  # rank correlation
 EPSILON = 1.0
@@ -20,7 +21,8 @@ IN_PART, OPEN = "in part", "not decided"
 THRESHOLDS = (
     f"substantially: a factor of {SUBSTANTIAL:g}",
     f"comparable: an error at most {COMPARABLE:g} times as large",
-    f"saturated: {PLATEAU:.0%} of the gain up to the largest K for every row",
+    f"saturated: for every row {PLATEAU:.0%} of the gain up to the largest K is reached, or the "
+    f"error is within {SATURATED - 1:.0%} of the least",
     f"in order: a rank correlation of {ORDERED:g}",
     "monotone: by the closed form, up to 0.0001",
     "better curves of mini-batches: by two standard errors of the runs",
@@ -38,7 +40,6 @@ class Finding:
     theorem: bool | str | None
     exact: bool | str | None = None
     reason: str = ""  # why not, where it does not hold
-    place: str = ""  # the number printed in the paper: "Fig. 3b", "Table 2"
 
 
 Claim = Callable[[Store, str], Finding]

@@ -81,3 +81,28 @@ def as_good_as_full_batch(store: Store, study: str) -> Finding:
         holds["exact"],
         "The theorem adds up bounds over many more steps than the full batch takes.",
     )
+
+
+def less_than_an_epoch(store: Store, study: str) -> Finding:
+    """[PILU, sec. 2.2]: guarantees are not vacuous though unlearning takes less than an epoch."""
+    table = store.read(f"{study}_minibatches")
+    n = store.provenance(f"{study}_cost")["data"]["rows"]["train"]
+    K = settings(store, study)["n_unlearn_steps"]
+    b = int(table["batch_size"].min())
+    constant = store.read(f"{study}_references").set_index("name")["value"]["constant"]
+    told, holds = {}, {}
+    for name, some in by_accountant(table[table["batch_size"] == b]).items():
+        errors = grid(some, "epsilon", "mean").loc[EPSILON]
+        useful = errors < constant
+        holds[name] = True if useful.all() else IN_PART if useful.any() else False
+        told[name] = f"{useful.sum()} of {len(useful)} rows"
+    return Finding(
+        "minibatches (epochs)",
+        "Guarantees are not vacuous even when unlearning takes less than one epoch.",
+        f"b = {b}: {b * K / n:.2f} epochs; error at epsilon = 1 below that of predicting the mean "
+        f"({number(constant)}): {both(told)}",
+        holds["theorem"] if b * K < n else False,
+        holds["exact"] if b * K < n else False,
+        "The guarantee holds for every row, but with this noise hard rows leave a model that is no "
+        "better than a constant.",
+    )

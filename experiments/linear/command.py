@@ -2,14 +2,15 @@
 
 import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from experiments.linear.config import STUDIES
 from experiments.linear.engine import Engine, engine
-from experiments.linear.figures import of_study
-from experiments.store import FIGURES, STORES
+from experiments.linear.figures import PICTURES, TABLES, of_study, script
+from experiments.store import FIGURES, STORES, Store
 
 Compute = Callable[[Engine], dict[str, pd.DataFrame]]
 
@@ -32,6 +33,20 @@ def run_compute(name: str, compute: Compute, study: str, size: str, again: bool 
 
     config = STUDIES[size][study].describe()
     STORES[size].compute(f"{study}_{name}", config, prepare, tables, again)
+
+
+def study(name: str) -> tuple[Callable[[str, bool], None], Callable[[Store, Path], None]]:
+    """How all tables of depth or mnist are computed, and how all their pictures are drawn."""
+
+    def compute(size: str, again: bool = False) -> None:
+        for table in of_study(TABLES, name):
+            run_compute(table, script("compute", table).compute, name, size, again)
+
+    def render(store: Store, folder: Path) -> None:
+        for picture in of_study(PICTURES, name):
+            script("render", picture).render(store, name, folder)
+
+    return compute, render
 
 
 def compute_script(doc: str | None, name: str, compute: Compute) -> None:

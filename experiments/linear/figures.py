@@ -6,14 +6,19 @@ from typing import Any
 # The sweeps stand beside the literal run that measures them.
 TABLES = (
     "rows",
+    "references",
     "sensitivities",
     "timing",
     "privacy_utility",
+    "uniform",
     "unlearning_steps",
     "learning_steps",
     "newton",
+    "leave_one_out",
     "dp_gd",
+    "dp_gd_tuned",
     "minibatches",
+    "other_scene",
 )
 PICTURES = (
     "rows",
@@ -27,7 +32,7 @@ PICTURES = (
     "dp_gd",
     "minibatches",
 )
-ONLY_DEPTH = {"minibatches"}
+ONLY_DEPTH = {"minibatches", "other_scene"}
 
 
 def of_study(names: tuple[str, ...], study: str) -> list[str]:

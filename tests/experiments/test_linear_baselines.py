@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from experiments.linear.compute import dp_gd, newton
+from experiments.linear.compute import dp_gd, dp_gd_tuned, newton
 from experiments.linear.engine import ACCOUNTANTS, Engine
 from scipy.stats import norm
 
@@ -100,9 +100,9 @@ def test_runs_of_dp_gd_have_the_scores_of_their_noise(digits, monkeypatch, score
     monkeypatch.setattr(dp_gd, "WIDEST", 7)  # two runs of three columns at a time
     sigmas, seen, walk = np.array([0.0, 1.0, 0.0, 2.0, 0.0]), [], dp_gd.walk
 
-    def watched(engine, C, some, forgotten, rng):
+    def watched(engine, C, some, *others):
         seen.append(some)
-        return walk(engine, C, some, forgotten, rng)
+        return walk(engine, C, some, *others)
 
     monkeypatch.setattr(dp_gd, "walk", watched)
     scores = dp_gd.clipped_runs(digits, 2.0, sigmas, 3)
@@ -236,3 +236,59 @@ def test_what_is_proved_of_the_newton_step_is_true_and_what_the_paper_says_is_no
     problem = (X, targets_of(engine), study.alpha, step_size_of(engine))
     least = competitors.newton_epsilon(*problem, 5, 0.1, engine.delta)
     assert table["newton"] < least < table["newton, proved"] < 1.5 * least
+
+
+# DP-GD, tuned
+
+
+def test_runs_may_differ_in_threshold_and_step_size(depth, targets_of):
+    """Each column is clipped descent by its own threshold and step, written out."""
+    Y, row = targets_of(depth), middle_row(depth)
+    C, factors = np.array([0.5, 3.0]), np.array([2.0, 0.25])
+    found = dp_gd.walk(depth, C, np.zeros(2), row, np.random.default_rng(0), factors)
+    study, X = depth.study, depth.data.X
+    for k in range(2):
+        given = study.alpha, factors[k] * step_size_of(depth), C[k]
+        zeros = np.zeros((X.shape[1], 1))
+        noises = np.zeros((study.n_steps, *zeros.shape)), np.zeros((4, *zeros.shape))
+        learned = competitors.dp_gd(X, Y, *given, zeros, noises[0])
+        left = np.arange(len(X)) != row
+        literal = competitors.dp_gd(X[left], Y[left], *given, learned, noises[1])
+        scale = np.abs(literal).max()
+        np.testing.assert_allclose(found[:, [k]], literal, rtol=2e-4, atol=2e-5 * scale)
+
+
+def test_the_step_size_scales_the_noise(depth):
+    """theta <- theta - f eta (gradient + noise): from zero targets, only the noise is left."""
+    engine = Engine(replace(depth.study, n_steps=1, n_unlearn_steps=0), depth.data)
+    rng, many = np.random.default_rng(3), 3000
+    C, factors = np.full(2 * many, 1e-9), np.repeat([1.0, 4.0], many)
+    theta = dp_gd.walk(engine, C, np.full(2 * many, 2.0), 0, rng, factors).astype(float)
+    deviations = theta[:, :many].std(), theta[:, many:].std()
+    eta = step_size_of(depth)
+    assert deviations[0] == pytest.approx(2 * eta, rel=0.05)
+    assert deviations[1] == pytest.approx(8 * eta, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["depth", "digits"])
+def test_tuned_dp_gd_takes_the_best_of_its_grid(name, request, monkeypatch):
+    engine = request.getfixturevalue(name)
+    seen = {}
+
+    def runs(engine, C, sigmas, forgotten, factors, stream):
+        """A score that is known: best at C = 4 times the usual and steps 16 times as long."""
+        seen[stream] = np.stack([C, sigmas, factors])
+        error = np.abs(np.log(C / (4 * usual))) + np.abs(np.log(factors / 16))
+        return -error if engine.data.is_classification else error
+
+    usual = float(np.quantile(engine.gradient_norms, 0.75))
+    monkeypatch.setattr(dp_gd_tuned, "clipped_runs", runs)
+    table = dp_gd_tuned.compute(engine)["dp_gd_tuned"]
+    assert table["clipping"].tolist() == pytest.approx([4 * usual] * len(table))
+    assert (table["step_factor"] == 16).all()
+    assert len(seen[10][0]) == 2 * len(engine.study.epsilons) * 5 * 4
+    assert len(seen[11][0]) == len(table) * dp_gd_tuned.N_RUNS
+    steps = engine.study.n_steps + engine.study.n_unlearn_steps
+    for line in table.itertuples():
+        noise = {"renyi": renyi_noise, "gdp": gaussian_noise}[line.accounting]
+        assert line.noise == pytest.approx(4 * usual * noise(line.epsilon, engine.delta, steps))

@@ -2,9 +2,11 @@
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 from experiments.linear.figures import PICTURES, TABLES, of_study, script
 from experiments.linear.render import curves, rows
+from experiments.linear.render.noise import noise as draw_noise
 from experiments.style import COLUMN, PAGE, colours, figure, row_styles
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
@@ -17,7 +19,6 @@ FILES = {
     ("depth", "privacy_utility"): ["depth_privacy_utility", "depth_privacy_utility_ends"],
     ("depth", "noise"): ["depth_noise", "depth_noise_ends"],
 }
-WIDTHS = {"depth_sensitivities": 1.4 * COLUMN, "mnist_sensitivities": 1.4 * COLUMN}
 
 
 def files_of(study, name):
@@ -26,9 +27,8 @@ def files_of(study, name):
 
 def test_no_picture_is_forgotten(reproduced):
     made = {path.name for path in reproduced.figures.iterdir()}
-    assert made == {
-        f"{file}.{kind}" for given in DRAWN for file in files_of(*given) for kind in ("pdf", "png")
-    }
+    files = ["schematic", *(file for given in DRAWN for file in files_of(*given))]
+    assert made == {f"{file}.{kind}" for file in files for kind in ("pdf", "png")}
     assert {"depth_minibatches.pdf", "mnist_rows.pdf"} <= made
     assert "mnist_minibatches.pdf" not in made
     assert f"pictures are in {reproduced.figures}" in reproduced.printed
@@ -39,8 +39,8 @@ def test_a_picture_is_as_wide_as_a_column_or_a_page(study, name, reproduced):
     for file in files_of(study, name):
         assert (reproduced.figures / f"{file}.pdf").read_bytes().startswith(b"%PDF")
         with Image.open(reproduced.figures / f"{file}.png") as image:
-            assert image.width == pytest.approx(300 * WIDTHS.get(file, PAGE), abs=1)
-            assert image.info["dpi"] == pytest.approx((300, 300), abs=0.1)
+            assert image.width == pytest.approx(144 * PAGE, abs=1)
+            assert image.info["dpi"] == pytest.approx((144, 144), abs=0.1)
             low, high = image.convert("L").getextrema()
             assert low < 64 < 192 < high  # something dark on something light
 
@@ -134,12 +134,44 @@ def test_curves_are_those_of_the_table(reproduced, drawn):
 
 
 def test_dp_gd_stands_beside_its_own_accounting(reproduced, drawn):
-    table = reproduced.store.read("depth_dp_gd")
     ((left, right),) = drawn(script("render", "dp_gd").render, reproduced.store, "depth")
-    for panel, accounting in ((left, "renyi"), (right, "gdp")):
-        bars = next(bars for bars in panel.containers if bars.get_label() == "DP-GD")
-        some = table[table["accounting"] == accounting]
-        np.testing.assert_allclose(bars[0].get_xydata(), some[["epsilon", "mean"]])
+    for name, label in (("dp_gd", "DP-GD, as in the paper"), ("dp_gd_tuned", "DP-GD, tuned")):
+        table = reproduced.store.read(f"depth_{name}")
+        for panel, accounting in ((left, "renyi"), (right, "gdp")):
+            bars = next(bars for bars in panel.containers if bars.get_label() == label)
+            some = table[table["accounting"] == accounting]
+            np.testing.assert_allclose(bars[0].get_xydata(), some[["epsilon", "mean"]])
+
+
+@pytest.mark.parametrize("study", ["depth", "mnist"])
+def test_scores_are_compared_with_the_model_before_and_a_constant(study, reproduced, drawn):
+    table = reproduced.store.read(f"{study}_references").set_index("name")["value"]
+    panels = drawn(script("render", "privacy_utility").render, reproduced.store, study)[0]
+    for panel in panels:
+        flat = [line.get_ydata() for line in panel.lines if len(line.get_ydata()) == 2]
+        levels = [y[0] for y in flat if y[0] == y[1]]
+        for value in table:
+            assert np.any(np.isclose(levels, 1 - value if study == "mnist" else value))
+
+
+def test_one_level_for_all_is_drawn_over_epsilon(reproduced, drawn):
+    table = reproduced.store.read("depth_uniform")
+    (left, right), _ = drawn(script("render", "noise").render, reproduced.store, "depth")
+    for panel, accountant in ((left, "theorem"), (right, "exact")):
+        line = next(line for line in panel.lines if line.get_label() == "one level for all rows")
+        some = table[table["accountant"] == accountant]
+        np.testing.assert_allclose(line.get_xydata(), some[["epsilon", "noise"]])
+
+
+def test_a_curve_that_ends_is_crossed_out_where_it_ends():
+    """No noise at all is nowhere on a logarithmic axis."""
+    _, panel = plt.subplots()
+    some = pd.DataFrame({"epsilon": [1.0, 2.0, 4.0], "noise": [3.0, 1.0, 0.0]})
+    draw_noise(panel, some, {"color": "black", "marker": "o"}, "a row", "epsilon")
+    curve, cross = panel.lines
+    np.testing.assert_allclose(curve.get_xydata(), [[1, 3], [2, 1]])
+    np.testing.assert_allclose(cross.get_xydata(), [[2, 1]])
+    plt.close()
 
 
 def test_newton_is_drawn_in_both_panels(reproduced, drawn):
@@ -149,7 +181,7 @@ def test_newton_is_drawn_in_both_panels(reproduced, drawn):
         found = {line.get_label(): line.get_xydata() for line in panel.lines}
         proved = table[table["method"] == "newton, proved"]
         np.testing.assert_allclose(
-            found["Newton, proved"], proved[["learning_steps", "epsilon"]], rtol=1e-12
+            found["Newton step, proved"], proved[["learning_steps", "epsilon"]], rtol=1e-12
         )
         for row, label in curves.labels(reproduced.store, "mnist").items():
             some = table[(table["method"] == accountant) & (table["row"] == row)]
@@ -159,15 +191,24 @@ def test_newton_is_drawn_in_both_panels(reproduced, drawn):
 def test_panels_of_batch_sizes_say_their_steps(reproduced, drawn):
     costs = reproduced.store.read("depth_cost").set_index("batch_size")["learning_steps"]
     (panels,) = drawn(script("render", "minibatches").render, reproduced.store, "depth")
-    titles = [panel.get_title() for panel in panels[:2]]
-    assert titles == [f"b = {b}, T = {costs[b]:,}" for b in (32, 50)]
-    assert [len(panel.containers) for panel in panels] == [3, 3, 3, 3]
+    titles = [panel.get_title() for panel in panels[:3]]
+    assert titles == [*(f"b = {b}, T = {costs[b]:,}" for b in (32, 50)), "all rows, T = 12"]
+    full = reproduced.store.read("depth_privacy_utility")
+    full = full[(full["set"] == "three") & (full["accountant"] == "theorem")]
+    shown = [bars[0].get_xydata() for bars in panels[2].containers]
+    for (_, some), points in zip(full.groupby("row", sort=False), shown, strict=False):
+        np.testing.assert_allclose(points, some[["epsilon", "mean"]])
 
 
-def test_accuracies_are_seen_from_0_to_1(reproduced, drawn):
+def test_accuracies_are_drawn_as_errors(reproduced, drawn):
+    """Small differences near 1 would hide on an axis of accuracies."""
     ((left, right),) = drawn(script("render", "privacy_utility").render, reproduced.store, "mnist")
-    assert left.get_ylim() == right.get_ylim() == (0, 1)
-    assert left.get_ylabel() == "test accuracy"
+    assert left.get_ylim() == right.get_ylim()
+    assert left.get_yscale() == "log"
+    assert left.get_ylabel() == "test error (share of digits)"
+    table = reproduced.store.read("mnist_privacy_utility")
+    first = table[(table["row"] == table["row"].iloc[0]) & (table["accountant"] == "theorem")]
+    np.testing.assert_allclose(left.containers[0][0].get_ydata(), 1 - first["mean"])
 
 
 def test_digits_are_shown_with_what_they_are(reproduced, drawn):
@@ -219,4 +260,4 @@ def test_settings_stay_within_the_figure(tmp_path):
         assert matplotlib.rcParams["font.size"] == 8
     assert matplotlib.rcParams["font.size"] == before
     with Image.open(tmp_path / "new" / "empty.png") as image:
-        assert image.width == pytest.approx(300 * COLUMN, abs=1)
+        assert image.width == pytest.approx(144 * COLUMN, abs=1)

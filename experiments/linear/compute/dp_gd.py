@@ -8,6 +8,7 @@ precision: a pass over the rows is what a step costs.
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from tqdm import trange
 
 from experiments.linear.command import compute_script
@@ -42,26 +43,44 @@ def compute(engine: Engine) -> dict[str, pd.DataFrame]:
     return {"dp_gd": pd.DataFrame(lines)}
 
 
-def clipped_runs(engine: Engine, C: float, sigmas: np.ndarray, forgotten: int) -> np.ndarray:
-    """The score of one run for every sigma."""
+def clipped_runs(
+    engine: Engine,
+    C: ArrayLike,
+    sigmas: np.ndarray,
+    forgotten: int,
+    factors: ArrayLike = 1.0,
+    stream: int = 5,
+) -> np.ndarray:
+    """The score of one run for every sigma; C and the steps' factors may differ between runs."""
     width = max(WIDEST // engine.n_outputs, 1)
-    seeds = np.random.SeedSequence([engine.study.seed, 5]).spawn(-(-len(sigmas) // width))
+    seeds = np.random.SeedSequence([engine.study.seed, stream]).spawn(-(-len(sigmas) // width))
+    C, factors = np.broadcast_to(C, sigmas.shape), np.broadcast_to(factors, sigmas.shape)
     scores = []
     for k, seed in enumerate(seeds):
-        some = sigmas[k * width : (k + 1) * width]
-        theta = walk(engine, C, some, forgotten, np.random.default_rng(seed))
-        scores.append(engine.scores(theta.astype(np.float64), len(some)))
+        here, rng = slice(k * width, (k + 1) * width), np.random.default_rng(seed)
+        theta = walk(engine, C[here], sigmas[here], forgotten, rng, factors[here])
+        scores.append(engine.scores(theta.astype(np.float64), len(sigmas[here])))
     return np.concatenate(scores)
 
 
 def walk(
-    engine: Engine, C: float, sigmas: np.ndarray, forgotten: int, rng: np.random.Generator
+    engine: Engine,
+    C: ArrayLike,
+    sigmas: np.ndarray,
+    forgotten: int,
+    rng: np.random.Generator,
+    factors: ArrayLike = 1.0,
 ) -> np.ndarray:
-    """theta, p x (R d), after T steps on all rows and K steps without one."""
+    """theta, p x (R d), after T steps on all rows and K steps without one.
+
+    A run's steps are `factors` times the study's step size.
+    """
     X, Y = engine.data.X.astype(np.float32), engine.targets.astype(np.float32)
     study, (n, d), R = engine.study, Y.shape, len(sigmas)
     norms = np.linalg.norm(X, axis=1).astype(np.float32)[:, None, None]
-    eta, alpha = np.float32(engine.step_size), np.float32(study.alpha)
+    C = np.broadcast_to(np.asarray(C, dtype=np.float32), R)[:, None]
+    factors = np.broadcast_to(np.asarray(factors, dtype=np.float32), R)
+    eta, alpha = np.repeat(np.float32(engine.step_size) * factors, d), np.float32(study.alpha)
     scale = np.repeat(sigmas, d).astype(np.float32) * eta
     theta = np.zeros((X.shape[1], R * d), dtype=np.float32)
     for k in trange(study.n_steps + study.n_unlearn_steps, leave=False, disable=None):

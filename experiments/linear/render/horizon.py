@@ -4,34 +4,39 @@ from pathlib import Path
 
 from experiments.linear.render.curves import (
     LEGEND,
-    SCORES,
+    NOTHING,
+    compare_with,
     draw_panels,
     labels,
+    n_runs,
     runs_and_expectation,
+    say_what_is_drawn,
     scale_scores,
 )
+from experiments.linear.render.curves import SCORES as SCORE_NAMES
+from experiments.linear.render.noise import explain_ends, noise
 from experiments.store import Store
-from experiments.style import figure, legend_below
+from experiments.style import figure, legend_below, plain_log_axis
 
 
-def render_horizon(store: Store, study: str, folder: Path, name: str, x: str, label: str) -> None:
-    table, names = store.read(f"{study}_{name}"), labels(store, study)
-    with figure(folder, f"{study}_{name}", 2, 2, sharex=True, height=4.4) as axes:
-        for panel in axes[0]:
-            panel.sharey(axes[0, 0])
-        draw_panels(axes[0], table, names, x, runs_and_expectation(x))
+def render_horizon(store: Store, study: str, folder: Path, x: str, label: str) -> None:
+    """The table of the ablation over x: `unlearning_steps` or `learning_steps`."""
+    table, names = store.read(f"{study}_{x}"), labels(store, study)
+    with figure(folder, f"{study}_{x}", 2, 2, sharex=True, height=5.2) as axes:
+        for panels in axes:
+            panels[1].sharey(panels[0])
+        draw_panels(axes[0], table, names, x, runs_and_expectation(x, study))
+        compare_with(axes[0], store, study)
         scale_scores(axes[0], study)
-        shown = table[table["noise"] > 1e-6]
-        draw_panels(axes[1], shown, names, x, lambda p, s, style, label: _noise(p, s, style, x))
         for panel in axes[1]:
-            panel.set(xscale="log", yscale="log", xlabel=label, title="")
-        low, high = shown["noise"].min(), shown["noise"].max()
+            panel.set(xscale="log", yscale="log", xlabel=label)
+        draw_panels(axes[1], table, names, x, lambda *given: noise(*given, x))
+        needed = table["noise"][table["noise"] > NOTHING]
         for panel in axes[1]:
-            panel.set_ylim(low / 1.5, high * 1.5)
-        axes[0, 0].set_ylabel(SCORES[study])
+            panel.set(title="", ylim=(needed.min() / 1.5, needed.max() * 1.5))
+            plain_log_axis(panel.xaxis)
+        axes[0, 0].set_ylabel(SCORE_NAMES[study])
         axes[1, 0].set_ylabel("sigma_unlearn")
+        say_what_is_drawn(axes[0, 0], n_runs(store, study))
+        explain_ends(axes[0, 0], table)
         legend_below(axes[0, 0], LEGEND)
-
-
-def _noise(panel, some, style, x) -> None:
-    panel.plot(some[x], some["noise"], **style)

@@ -12,7 +12,7 @@ from experiments.store import Store
 
 def render(store: Store, study: str, folder: Path) -> None:
     label = "learning steps T"
-    render_horizon(store, study, folder, "learning_steps", "learning_steps", label)
+    render_horizon(store, study, folder, "learning_steps", label)
 
 
 if __name__ == "__main__":

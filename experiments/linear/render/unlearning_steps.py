@@ -12,7 +12,7 @@ from experiments.store import Store
 
 def render(store: Store, study: str, folder: Path) -> None:
     label = "unlearning steps K"
-    render_horizon(store, study, folder, "unlearning_steps", "unlearning_steps", label)
+    render_horizon(store, study, folder, "unlearning_steps", label)
 
 
 if __name__ == "__main__":
