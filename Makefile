@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One process a core and one thread a process: small matrices have no use for more.
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick test test-slow test-browser test-deploy test-sources bench bench-quick bench-growth lint types clean
+.PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick truth test test-slow test-browser test-deploy test-sources bench bench-quick bench-growth lint types clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -54,11 +54,15 @@ reproduce: .venv/ready
 reproduce-full: .venv/ready
 	$(BIN)/python -m experiments --size full
 
+# Certificates of pilu and of others on small problems whose laws are known.
+truth: .venv/ready
+	$(BIN)/python -m experiments.truth
+
 cifar10-quick: .venv/ready
-	$(BIN)/python -m experiments.cifar10 --quick
+	$(BIN)/python -m experiments.cifar10 --size quick
 
 cifar10: .venv/ready
-	$(BIN)/python -m experiments.cifar10 --hour
+	$(BIN)/python -m experiments.cifar10 --size full
 
 test: .venv/ready lint types
 	$(TEST) -n auto --dist worksteal

@@ -73,7 +73,8 @@ def row_styles(rows: Sequence[int]) -> dict[int, dict[str, Any]]:
 def legend_below(panel: Any, title: str) -> None:
     """The labels of a panel in a legend for the whole figure, under it."""
     handles, labels = panel.get_legend_handles_labels()
-    fit = int(panel.figure.get_figwidth() / 1.35)  # labels beside each other
+    widest = max(map(len, labels), default=1)
+    fit = max(int(panel.figure.get_figwidth() / (0.55 + 0.058 * widest)), 1)  # side by side
     lines = -(-len(labels) // fit)
     panel.figure.legend(
         handles,
@@ -94,7 +95,7 @@ def bare(panel: Any) -> None:
 def plain_log_axis(axis: Any) -> None:
     """A logarithmic axis with numbers as people write them."""
     axis.set_major_locator(ticker.LogLocator(10, subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
     axis.set_minor_formatter(ticker.NullFormatter())
 
 

@@ -1,4 +1,4 @@
-"""All tables and pictures of smooth losses, and their page.
+"""All tables and pictures of smooth losses.
 
 python -m experiments.smooth --size full
 """
@@ -9,10 +9,7 @@ from pathlib import Path
 from experiments.smooth.command import run_compute
 from experiments.smooth.config import STUDIES
 from experiments.smooth.figures import PICTURES, TABLES, of_study, script
-from experiments.smooth.page import write as write_page
 from experiments.store import FIGURES, STORES, Store
-
-__all__ = ["compute_studies", "render_all", "write_page"]
 
 
 def compute_studies(size: str, again: bool = False) -> None:
@@ -32,7 +29,6 @@ def main() -> None:
     size = parser.parse_args().size
     compute_studies(size)
     render_all(STORES[size], FIGURES[size])
-    print(f"the page is {write_page(size)}")
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ class Engine:
         study, C = self.study, self.n_outputs
         start = np.zeros((self.data.X.shape[1], study.n_repeats * C))
         rng = np.random.default_rng([study.seed, 1])
-        return self._walked(self.problem, start, study.n_steps, study.noise, rng)
+        return self.walked(self.problem, start, study.n_steps, study.noise, rng)
 
     def run(self, row: int, noises: Sequence[float], stream: int) -> np.ndarray:
         """Accuracies of runs that learned all rows and unlearn one: noises x repeats."""
@@ -113,7 +113,7 @@ class Engine:
         start = np.tile(self.learned, (1, len(noises)))
         each = np.repeat(noises, self.learned.shape[1])
         rng = np.random.default_rng([self.study.seed, 2, stream, row])
-        theta = self._walked(left, start, self.study.n_unlearn_steps, each, rng)
+        theta = self.walked(left, start, self.study.n_unlearn_steps, each, rng)
         return self.accuracies(theta).reshape(len(noises), self.study.n_repeats)
 
     def accuracies(self, theta: np.ndarray) -> np.ndarray:
@@ -123,7 +123,7 @@ class Engine:
         right = self.model.classes_[best.astype(int)] == self.data.y_test[:, None]
         return right.mean(axis=0)
 
-    def _walked(
+    def walked(
         self,
         problem: SmoothProblem,
         theta: np.ndarray,
@@ -131,6 +131,7 @@ class Engine:
         noise: float | np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
+        """Langevin steps of runs side by side; a noise may be given for each column."""
         eta, n_runs = self.model.step_size_, theta.shape[1] // self.n_outputs
         for k in range(n_steps):
             theta = theta - eta * problem.gradient(theta, k, n_runs)

@@ -3,9 +3,9 @@
 from importlib import import_module
 from typing import Any
 
-TABLES = ("noise", "accuracy", "flips", "scalings", "horizons")
+TABLES = ("noise", "accuracy", "flips", "horizons")
 PICTURES = ("noise", "accuracy", "rows", "flips")
-ONLY = {"flips": ("mnist38",), "scalings": ("mnist38",), "horizons": ("mnist38", "vader")}
+ONLY = {"flips": ("mnist38",), "horizons": ("mnist38", "vader")}
 
 
 def of_study(names: tuple[str, ...], study: str) -> list[str]:

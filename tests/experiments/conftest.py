@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from experiments.__main__ import main
 from experiments.features import Features
 from experiments.linear import data
 from experiments.linear.compute import rows
@@ -222,6 +221,8 @@ class Reproduced(NamedTuple):
 @pytest.fixture(scope="session")
 def reproduced(tmp_path_factory):
     """What `python -m experiments` leaves of both toys."""
+    from experiments.__main__ import main  # and with it, every study
+
     root, printed = tmp_path_factory.mktemp("reproduced"), io.StringIO()
     found = Reproduced(Store(root / "results"), root / "figures", "")
     with made_up() as patch, redirect_stdout(printed):

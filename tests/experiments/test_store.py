@@ -207,10 +207,11 @@ def test_every_script_can_be_called(part):
     assert scripts - shared == set(TABLES if part == "compute" else PICTURES)
 
 
-def test_mini_batches_are_of_depth_only():
+def test_mini_batches_and_the_other_scene_are_of_depth_only():
     assert "minibatches" in of_study(TABLES, "depth")
     assert "minibatches" not in of_study(TABLES, "mnist")
-    assert set(of_study(TABLES, "depth")) - set(of_study(TABLES, "mnist")) == {"minibatches"}
+    only_depth = set(of_study(TABLES, "depth")) - set(of_study(TABLES, "mnist"))
+    assert only_depth == {"minibatches", "other_scene"}
 
 
 # What is run, and what is stored
@@ -289,14 +290,25 @@ def test_a_stored_table_was_computed_by_the_settings_of_today(name):
 
 
 def test_tables_of_a_study_are_of_the_same_data():
+    """Images, weights and patches to the byte; their features agree but for the last digits.
+
+    The tables come from several machines, on which single precision rounds differently. The step
+    size, one over the largest eigenvalue of the features, would show any other difference.
+    """
     for study in ("depth", "mnist"):
         told = [
             json.loads((RESULTS / f"{name}.json").read_text())
             for name in LINEAR
             if name.startswith(f"{study}_")
         ]
-        assert len({one["data"]["sha256"] for one in told}) <= 1
+        origins = [
+            {k: v for k, v in one["data"]["features"].items() if k != "versions"} for one in told
+        ]
+        assert all(origin == origins[0] for origin in origins)
+        assert all(one["data"]["rows"] == told[0]["data"]["rows"] for one in told)
         assert all(one["data"]["rows"]["train"] == 4000 for one in told if study == "mnist")
+        steps = [one["step_size"] for one in told]
+        assert max(steps) / min(steps) < 1 + 1e-7
 
 
 def test_results_are_small():

@@ -10,7 +10,13 @@ import numpy as np
 from experiments.smooth.command import render_script, stored
 from experiments.smooth.config import TITLES
 from experiments.store import Store
-from experiments.style import BLUE, GREY, ORANGE, figure, plain_log_axis
+from experiments.style import BLUE, GREEN, GREY, ORANGE, figure, plain_log_axis
+
+ORDERS = {
+    "noise": ("by noise", ORANGE, "-"),
+    "loss": ("by loss, learned", BLUE, "--"),
+    "held_out": ("by loss, held out", GREEN, "-."),
+}
 
 
 def render(store: Store, folder: Path) -> None:
@@ -36,20 +42,22 @@ def histogram(panel, table, title: str) -> None:
 
 
 def share_caught(panel, table, summary) -> None:
-    """Share of the flipped rows among the most expensive ones."""
-    for number, (_, some) in enumerate(table.groupby("draw")):
-        order = some.sort_values("noise", ascending=False, kind="stable")
-        caught = np.cumsum(order["flipped"]) / order["flipped"].sum()
-        looked = 100 * np.arange(1, len(order) + 1) / len(order)
-        label = "each draw" if number == 0 else None
-        panel.plot(looked, caught, color=ORANGE, alpha=0.7, label=label, drawstyle="steps-post")
-    share = np.geomspace(1e-3, 1, 50)
-    panel.plot(100 * share, share, color=GREY, linestyle=":", label="by chance")
-    panel.set(
-        xscale="log", xlim=(0.1, 100), ylim=(0, 1.02), xlabel="most expensive rows inspected (%)"
-    )
-    panel.set_ylabel("flipped rows among them")
-    panel.set_title(f"AUC {summary['auc'].mean():.3f}, mean of {len(summary)}")
+    """Share of the flipped rows among the first, by noise and by loss: mean and range of draws."""
+    looked = 100 * np.arange(1, 1 + int((table["draw"] == 0).sum())) / (table["draw"] == 0).sum()
+    for order, (label, colour, dashes) in ORDERS.items():
+        caught = []
+        for _, some in table.groupby("draw"):
+            flipped = some.sort_values(order, ascending=False, kind="stable")["flipped"].to_numpy()
+            caught.append(np.cumsum(flipped) / flipped.sum())
+        low, mean, high = np.min(caught, axis=0), np.mean(caught, axis=0), np.max(caught, axis=0)
+        panel.fill_between(looked, low, high, color=colour, alpha=0.15, step="post", linewidth=0)
+        label = f"{label}: AUC {summary[f'auc_{order}'].mean():.3f}"
+        look = {"color": colour, "linestyle": dashes, "drawstyle": "steps-post"}
+        panel.plot(looked, mean, label=label, **look)
+    panel.plot(looked, looked / 100, color=GREY, linestyle=":", label="by chance")
+    panel.set(xscale="log", xlim=(0.1, 100), ylim=(0, 1.02), xlabel="rows inspected (%)")
+    panel.set_ylabel("share of flipped rows found")
+    panel.set_title(f"mean and range of {len(summary)} draws")
     plain_log_axis(panel.xaxis)
     panel.legend(loc="upper left")
 
