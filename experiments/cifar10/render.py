@@ -1,9 +1,8 @@
 """Draw both studies from their tables: the rows, trade-off curves, AUCs, and epsilon.
 
-python -m experiments.cifar10.render --size full
+python -m experiments --figures --studies cifar10
 """
 
-import argparse
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.cifar10.audits import audited_curve
-from experiments.store import FIGURES, STORES, Store
+from experiments.store import Store
 from experiments.style import (
     BLUE,
     GREEN,
@@ -200,14 +199,3 @@ def render(store: Store, folder: Path) -> None:
     draw_trade_offs(studies, folder)
     draw_auc(studies, folder)
     draw_epsilon(studies, folder)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", choices=tuple(STORES), default="full")
-    size = parser.parse_args().size
-    render(STORES[size], FIGURES[size])
-
-
-if __name__ == "__main__":
-    main()

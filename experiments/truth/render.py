@@ -1,9 +1,8 @@
 """What every method claims over what is true, one line a method.
 
-python -m experiments.truth.render --size full
+python -m experiments --figures --studies truth
 """
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 from matplotlib import ticker
 from matplotlib.lines import Line2D
 
-from experiments.store import FIGURES, STORES, Store
+from experiments.store import Store
 from experiments.style import BLUE, GREY, ORANGE, PAGE, figure
 from experiments.truth.scores import REFUTED, TABLE
 
@@ -103,14 +102,3 @@ def _tick(ratio: float, _: int) -> str:
     if ratio <= LEAST:
         return f"{ratio:g}\nor less"
     return f"{ratio:,.0f}\nor more" if ratio >= MOST else f"{ratio:,g}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", choices=tuple(STORES), default="full")
-    size = parser.parse_args().size
-    render(STORES[size], FIGURES[size])
-
-
-if __name__ == "__main__":
-    main()
