@@ -1,4 +1,4 @@
-"""The figures of docs/officers.md and of the explanations are those of pilu and of plain arithmetic.
+"""The figures of docs/officers.md and docs/explanation are those of pilu and of plain arithmetic.
 
 The arithmetic here shares no code with pilu: `math.erfc` and bisection. A page may round a bound
 up, and only to its last digit.
