@@ -12,6 +12,7 @@ def prose(page):
 
 CHOOSING, EVIDENCE = prose("explanation/choosing_a_method.md"), prose("evidence.md")
 EXPOSURE, BASELINES = prose("explanation/exposure_in_words.md"), prose("baselines.md")
+ATTACKED = prose("exposure.md")
 
 
 def test_losses():
@@ -46,6 +47,10 @@ def test_exposures():
     assert len(rows) == 4
     medians = sorted((row[0] for row in rows), key=lambda n: int(n.replace(",", "")))
     assert f"between {medians[0]} and {medians[-1]}" in EXPOSURE
+    found = re.findall(r"\| (?:digits|diabetes|customers), \w+ \| 100 % \| (\d+) % \|", ATTACKED)
+    assert len(found) == 4
+    least, most = min(map(int, found)), max(map(int, found))
+    assert f"finds {least} % to {most} % of the deleted rows" in EXPOSURE
     (auc,) = [row for row in rows if row[2] == "AUC"]
     assert f"AUC of {auc[4]} of {auc[3]} with a cap of 3" in EXPOSURE
     digits = rows[0]

@@ -16,7 +16,8 @@ from pilu.service.configuration import Configuration
 
 DOCS = Path(__file__).parent.parent / "docs"
 OFFICERS = (DOCS / "officers.md").read_text()
-CERTIFICATES = (DOCS / "explanation" / "certificates.md").read_text()
+PROSE = " ".join(OFFICERS.split())  # lines may break anywhere
+CERTIFICATES = " ".join((DOCS / "explanation" / "certificates.md").read_text().split())
 EXPOSURE = (DOCS / "explanation" / "exposure_in_words.md").read_text()
 
 DEFAULTS = Forgetful(None)
@@ -58,25 +59,25 @@ def table_below(page, heading):
 
 def test_defaults_are_those_of_the_page():
     assert (EPSILON, DELTA) == (0.1, 1e-9)
-    assert f"epsilon = {EPSILON} and delta = 1e-9" in OFFICERS
+    assert f"epsilon = {EPSILON} and delta = 1e-9" in PROSE
     assert mu_from_epsilon(EPSILON, DELTA) == pytest.approx(MU, rel=1e-6)
 
 
 def test_best_guess():
     bound = below(MU / 2)
     assert guess_from_mu(mu_from_epsilon(EPSILON, DELTA)) == pytest.approx(bound, rel=1e-9)
-    for page in (OFFICERS, CERTIFICATES):
-        assert f"at most **{shown_as(bound, 1)} %** of the time" in " ".join(page.split())
+    for page in (PROSE, CERTIFICATES):
+        assert f"at most **{shown_as(bound, 1)} %** of the time" in page
 
 
 def test_false_accusations():
     threshold = bisect(lambda x: below(x) - 0.01, -9.0, 0.0)
-    assert f"at most {shown_as(below(threshold + MU), 2)} % of the models" in OFFICERS
+    assert f"at most {shown_as(below(threshold + MU), 2)} % of the models" in PROSE
 
 
 def test_odds():
     factor = math.exp(EPSILON)
-    assert f"at most a factor of {math.ceil(1000 * factor) / 1000}," in " ".join(OFFICERS.split())
+    assert f"at most a factor of {math.ceil(1000 * factor) / 1000}," in PROSE
     table = table_below(OFFICERS, "| belief before")
     assert len(table) == 4
     for before, (after,) in table.items():
@@ -85,7 +86,7 @@ def test_odds():
     # log-odds move by N(mu^2/2, mu^2), so by more than epsilon with this probability
     missed = below(-EPSILON / MU + MU / 2) + below(-EPSILON / MU - MU / 2)
     assert 1e-7 < missed < 1e-6
-    assert "fewer than one release in a million" in " ".join(OFFICERS.split())
+    assert "fewer than one release in a million" in PROSE
 
 
 def test_guesses_by_exposure():
@@ -101,5 +102,5 @@ def test_guesses_by_exposure():
 
 def test_the_period_of_receipts_is_the_default():
     days = Configuration.__dataclass_fields__["keep_receipts"].default
-    assert f"receipts for {days} days (`--keep-receipts`)" in OFFICERS
-    assert f"after {days} days by default" in " ".join(OFFICERS.split())
+    assert f"receipts for {days} days (`--keep-receipts`)" in PROSE
+    assert f"after {days} days by default" in PROSE
