@@ -1,21 +1,44 @@
 """Examples of the README and of some pages run as they stand, one after the other."""
 
 import re
+import tomllib
 from pathlib import Path
 
 README = Path(__file__).parent.parent / "README.md"
+DOCS = README.parent / "docs"
 
 
-def test_examples_run():
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+def test_the_example_of_the_readme_runs(capsys):
+    (block,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    names: dict[str, object] = {}
+    exec(compile(block, "README.md", "exec"), names)
+    assert names["certificate"].rows == (42, 43)
+    assert names["certificate"].epsilon == 0.1
+    assert "'parameters_checked': True" in capsys.readouterr().out
+
+
+def test_examples_of_the_tour_run():
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / "tour.md").read_text(), re.S)
     assert len(blocks) == 11
     names: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
+        exec(compile(block, "tour.md", "exec"), names)
         if "checks" not in names and "verify(certificate, model" in block:
             names["checks"] = names["pilu"].verify(names["certificate"], names["model"])
     assert names["checks"]["parameters_checked"]
     assert names["certificate"].epsilon <= 1.0
+
+
+def test_targets_and_extras_of_the_tour_exist():
+    tour, makefile = (DOCS / "tour.md").read_text(), (README.parent / "Makefile").read_text()
+    targets = set(re.findall(r"`make ([\w-]+)`", tour + README.read_text()))
+    assert {"demo", "test", "bench"} <= targets
+    assert targets <= set(re.findall(r"^([\w-]+):", makefile, re.M))
+    project = tomllib.loads((README.parent / "pyproject.toml").read_text())["project"]
+    table = tour.split("| extra |", 1)[1].split("\n\n", 1)[0]
+    named = re.findall(r"`([\w-]+)`", " ".join(re.findall(r"^\| (`[^|]*) \|", table, re.M)))
+    assert len(named) > 10
+    assert set(named) <= set(project["optional-dependencies"])
 
 
 def test_examples_on_sizes_run():
