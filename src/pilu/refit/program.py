@@ -302,7 +302,7 @@ def _coarse(noise: float) -> float:
 
 
 def _check_size(X: Any) -> None:
-    values = X.data if sp.issparse(X) else X
+    values = X.data if isinstance(X, sp.csr_array | sp.csr_matrix) else X
     size = max(values.max(), -values.min()) if values.size else 0.0
     if not size <= LARGEST_NUMBER:
         raise WrongInput(
