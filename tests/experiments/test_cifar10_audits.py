@@ -279,7 +279,7 @@ def p_differ(runs, seed):
 def test_p_of_a_difference_is_uniform_where_all_rows_have_one_auc(mean, monkeypatch):
     """Also where every row is detected, which permuted labels could not take as their null."""
     monkeypatch.setattr(heterogeneity, "N_DRAWS", 99)
-    times = 200
+    times = 120
     found = np.array([p_differ(lines(50, 7, s, means=mean), s) for s in range(times)])
     assert found.min() >= 1 / 100
     for level in (0.05, 0.2, 0.5, 0.8):
