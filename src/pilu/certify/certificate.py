@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pilu._digits import up
 from pilu.certify.promises import REFERENCES, limits_of, promises_of
 from pilu.exceptions import CertificateMismatch
 
@@ -117,6 +118,15 @@ class Certificate:
     evidence_sha256: str
     versions: Mapping[str, str]
     utility: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:  # short, and without the evidence: it may end up in a notebook
+        n = len(self.rows)
+        total = "total " if self.conditional_on else ""
+        epsilon, delta = up(self.total_epsilon), up(self.total_delta)
+        return (
+            f"Certificate({self.method}, {n} row{'' if n == 1 else 's'}, "
+            f"{total}epsilon {epsilon}, {total}delta {delta})"
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Certificate.from_json, (self.to_json(),)
