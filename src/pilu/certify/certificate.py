@@ -121,12 +121,10 @@ class Certificate:
 
     def __repr__(self) -> str:  # short, and without the evidence: it may end up in a notebook
         n = len(self.rows)
+        rows = f"{n} row{'' if n == 1 else 's'}, " if n else ""
         total = "total " if self.conditional_on else ""
-        epsilon, delta = up(self.total_epsilon), up(self.total_delta)
-        return (
-            f"Certificate({self.method}, {n} row{'' if n == 1 else 's'}, "
-            f"{total}epsilon {epsilon}, {total}delta {delta})"
-        )
+        numbers = f"{total}epsilon {up(self.total_epsilon)}, {total}delta {up(self.total_delta)}"
+        return f"Certificate({self.method}, {rows}{numbers})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Certificate.from_json, (self.to_json(),)
