@@ -254,7 +254,7 @@ def test_texts_in_a_list_are_forgotten_with_their_words():
 def test_a_frame_in_place_of_texts_is_refused():
     texts = pd.DataFrame({"text": ["good bed", "bad bed", "good view", "bad view"]})
     model = Forgetful(make_pipeline(TfidfVectorizer(), LogisticRegression()))
-    with pytest.raises(WrongInput, match="one for each of the 4 rows, got 1. .* one column"):
+    with pytest.raises(WrongInput, match=r"one for each of the 4 rows, got 1\. .* one column"):
         model.fit(texts, [1, 0, 1, 0])
     assert model.fit(texts["text"], [1, 0, 1, 0]).score(texts["text"], [1, 0, 1, 0]) == 1
 

@@ -349,13 +349,9 @@ def _describe_difference(difference: Any, *, leave_out: bool) -> str:
     ]
     if difference.forgotten_people:
         n, shown = len(difference.forgotten_people), ", ".join(difference.forgotten_people[:10])
+        advice = "Leave them out by --without-forgotten, or name those who came back by --returned"
         lines.append(
-            f"forgotten:   {shown}{', ...' * (n > 10)} {'is' if n == 1 else 'are'} in the table again"
-            + (
-                ", and left out."
-                if leave_out
-                else ". Leave them out by --without-forgotten, or name those who came back by "
-                "--returned."
-            )
+            f"forgotten:   {shown}{', ...' * (n > 10)} {'is' if n == 1 else 'are'} in the table "
+            f"again{', and left out' if leave_out else f'. {advice}'}."
         )
     return "\n".join(lines)
