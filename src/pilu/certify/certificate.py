@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu._digits import up
-from pilu.certify.promises import REFERENCES, limits_of, promises_of
+from pilu.certify.promises import REFERENCES, limits_of, line_of, promises_of
 from pilu.exceptions import CertificateMismatch
 
 SCHEMA = "pilu.certificate/2"
@@ -120,11 +119,7 @@ class Certificate:
     utility: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:  # short, and without the evidence: it may end up in a notebook
-        n = len(self.rows)
-        rows = f"{n} row{'' if n == 1 else 's'}, " if n else ""
-        total = "total " if self.conditional_on else ""
-        numbers = f"{total}epsilon {up(self.total_epsilon)}, {total}delta {up(self.total_delta)}"
-        return f"Certificate({self.method}, {rows}{numbers})"
+        return f"Certificate({line_of(_fields_of(self))})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Certificate.from_json, (self.to_json(),)
