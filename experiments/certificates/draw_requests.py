@@ -89,8 +89,8 @@ def sequences(store: Store, folder: Path, name: str) -> None:
             accuracy.set(ylim=(0, 1.02))
             seconds.set(yscale="log")
         noise, total, accuracy, seconds = axes[0]
-        noise.set(title="sigma_unlearn of the request")
-        total.set(title="total epsilon at delta = 1/n")
+        noise.set(title="noise of the request")
+        total.set(title="total epsilon (delta = 1/n)")
         accuracy.set(title="accuracy afterwards")
         seconds.set(title="seconds in all")
         total.set_ylim(top=5 * total.get_ylim()[1])  # room for what has no total

@@ -140,7 +140,9 @@ def sequences(store: Store) -> str:
 Random rows leave one by one, each by its own request of K steps with the exact accountant. Totals
 compose the requests' curves, and are stated as the least epsilon at delta = 1/n. "None" means that
 the stored points of the total prove no epsilon there, until a redraw. A redraw draws the parameters
-anew from their law without the rows. Its epsilon is 0. {_penalties()}
+anew from their law without the rows. Its epsilon is 0.
+
+{filled(_made(there))}
 
 {table(lines)}
 {filled(_reading(there))}
@@ -154,10 +156,17 @@ anew from their law without the rows. Its epsilon is 0. {_penalties()}
 {picture("certificates_sequences", alternative)}"""
 
 
-def _penalties() -> str:
-    chosen = " and ".join(f"{CHOSEN[study]:g} on {SEQUENCES[study]}" for study in SEQUENCES)
+def _made(there: dict[str, pd.DataFrame]) -> str:
+    """How the problems were made, and how often."""
     tried = ", ".join(f"{alpha:g}" for alpha in ALPHAS)
-    return f"alpha has\nthe best accuracy on the test rows among {tried}: {chosen}."
+    chosen = "; ".join(
+        f"{CHOSEN[study]:g} on {title}" for study, title in SEQUENCES.items() if title in there
+    )
+    repeats = "; ".join(f"{found['repeat'].nunique()} on {title}" for title, found in there.items())
+    return (
+        f"The penalty alpha has the best accuracy on the test rows among {tried}: {chosen}. "
+        f"Numbers are means over repeats with other rows: {repeats}."
+    )
 
 
 def _sequence_lines(title: str, found: pd.DataFrame) -> list[dict[str, str]]:
@@ -192,8 +201,8 @@ def _total(value: float) -> str:
 def _reading(there: dict[str, pd.DataFrame]) -> str:
     """How two columns are to be read."""
     words = (
-        'Accuracies were looked at after some of the requests, in every repeat; "more than a point '
-        f'lost" counts those that are more than {100 * LOSS:g} point below a redraw. '
+        '"More than a point lost" counts, among the accuracies that were looked at, those that are '
+        "so far below a redraw. "
     )
     found = pd.concat(there.values())
     smaller = found[found["share_of_delta"] < 1]
@@ -227,10 +236,9 @@ def _explosion(there: dict[str, pd.DataFrame]) -> str:
         return "The noise of a request does not grow with the requests before it."
     return (
         "**Noise can explode.** A row that leaves took part in the K steps of the request before, "
-        "where its gradient was as large as the noise of that request. So its own request needs "
-        "noise in proportion. Below some epsilon the proportion is above one, and the noise grows "
-        f"geometrically, in the end by this factor with every request: {'; '.join(words)}. No "
-        "accuracy is left there."
+        "where its gradient grew with the noise of that request. So its own request needs noise in "
+        "proportion. If epsilon is so small that the proportion is above one, the noise grows "
+        f"geometrically, in the end by this factor with every request: {'; '.join(words)}."
     )
 
 
