@@ -162,10 +162,13 @@ def _made(there: dict[str, pd.DataFrame]) -> str:
     chosen = "; ".join(
         f"{CHOSEN[study]:g} on {title}" for study, title in SEQUENCES.items() if title in there
     )
-    repeats = "; ".join(f"{found['repeat'].nunique()} on {title}" for title, found in there.items())
+    repeats = "; ".join(
+        f"{found['repeat'].nunique()} of {found['requests'].max()} requests on {title}"
+        for title, found in there.items()
+    )
     return (
         f"The penalty alpha has the best accuracy on the test rows among {tried}: {chosen}. "
-        f"Numbers are means over repeats with other rows: {repeats}."
+        f"Numbers are means over sequences with different rows: {repeats}."
     )
 
 
@@ -176,7 +179,7 @@ def _sequence_lines(title: str, found: pd.DataFrame) -> list[dict[str, str]]:
         passed = mean.index[mean["total_delta"] > 0.1]
         line = {"problem": title, "epsilon each": f"{epsilon:g}"}
         line["delta each"] = "1/n" if share == 1 else f"{share:g}/n"
-        counts = [count for count in (1, 10, 100) if count in mean.index]
+        counts = [count for count in (1, 10, 50, 100) if count in mean.index]
         for count in counts:
             line[f"noise of request {count}"] = f"{mean['noise'][count]:.3g}"
         for count in counts:

@@ -591,7 +591,7 @@ def test_noise_that_explodes_is_told(tmp_path):
     words = words_of(words_requests.sequences, store)
     assert "**Noise can explode.**" in words
     assert "VADER, ridge at epsilon 0.01: 2." in words
-    assert "| 0.01 | 0.01/n | 2 | 1.27e+30 |" in words
+    assert "| 0.01 | 0.01/n | 2 | 1.13e+15 | 1.27e+30 |" in words
     assert "6 of 8" in words  # all but the first of each repeat
     assert "of them proves a smaller epsilon (0.0035)" in words
     assert "the first request takes 0.02 s, about as long as a redraw" in words
