@@ -134,7 +134,7 @@ def sequences(store: Store) -> str:
     lines = [line for title, found in there.items() for line in _sequence_lines(title, found)]
     seconds = " ".join(_seconds(title, found) for title, found in there.items())
     seconds += " Seconds were measured on a busy machine; compare them with each other only."
-    alternative = "noise, total epsilon, accuracy and seconds against the requests"
+    alternative = "noise, total epsilon, accuracy and seconds by requests"
     return f"""### Requests one after another, and the break-even with a redraw
 
 Random rows leave one by one, each by its own request of K steps with the exact accountant. Totals
