@@ -281,8 +281,8 @@ def _seconds(title: str, found: pd.DataFrame) -> str:
     )
     return (
         f"{title}: the first request takes {some.first:.2g} s, {like} a redraw "
-        f"({some.redraw:.2g} s). Those after {some.since} take {some.late:.2g} s each, since the "
-        f"total that they compose grows. Retraining with scikit-learn takes {some.retrained:.2g} s."
+        f"({some.redraw:.2g} s). Those after {some.since} take {some.late:.2g} s each. Retraining "
+        f"with scikit-learn takes {some.retrained:.2g} s."
     )
 
 
