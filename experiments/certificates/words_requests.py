@@ -271,14 +271,11 @@ def times(found: pd.DataFrame) -> Times:
 
 def _seconds(title: str, found: pd.DataFrame) -> str:
     some = times(found)
-    ratio = some.first / some.redraw
-    like = (
-        "about as long as"
-        if 1 / _LIKE <= ratio <= _LIKE
-        else "less than"
-        if ratio < 1
-        else ("more than")
-    )
+    like = "about as long as"
+    if some.first > _LIKE * some.redraw:
+        like = "more than"
+    elif _LIKE * some.first < some.redraw:
+        like = "less than"
     return (
         f"{title}: the first request takes {some.first:.2g} s, {like} a redraw "
         f"({some.redraw:.2g} s). Those after {some.since} take {some.late:.2g} s each. Retraining "
