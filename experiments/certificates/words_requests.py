@@ -8,7 +8,7 @@ import pandas as pd
 from experiments.certificates.config import TITLES
 from experiments.certificates.draw_requests import LOSS, PROBLEMS, SEQUENCES
 from experiments.certificates.ridge import ALPHAS, CHOSEN
-from experiments.certificates.words import table
+from experiments.certificates.words import span, table
 from experiments.markdown import filled
 from experiments.pictures import picture
 from experiments.store import Store
@@ -16,7 +16,7 @@ from experiments.store import Store
 _MUCH = 10 * LOSS  # of accuracy
 _USEFUL = 10.0  # a total epsilon above it is called of no use
 _LIKE = 1.5  # times within this factor are called alike
-_GROWN = 1e3  # noise of the last request over that of the first from which it is said to explode
+_GROWN = 10.0  # noise of the last request over that of the first from which it is told
 
 
 def groups(store: Store) -> str:
@@ -215,7 +215,7 @@ def _reading(there: dict[str, pd.DataFrame]) -> str:
     return words + (
         f"Requests at epsilon = {first['epsilon'].iloc[0]:g} have a smaller delta, so that the sum "
         "of 100 deltas is 1/n. At 1/n, where totals are stated, one of them proves a smaller "
-        f"epsilon ({first['epsilon_now'].mean():.2g})."
+        f"epsilon ({span(first['epsilon_now'], '{:.2g}')})."
     )
 
 
