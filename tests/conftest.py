@@ -15,6 +15,19 @@ def pytest_configure(config):
         config.addinivalue_line("filterwarnings", ignored)
 
 
+@pytest.hookimpl(tryfirst=True)  # before slow tests are deselected
+def pytest_collection_modifyitems(items):
+    # @pytest.mark.one_in(k) keeps one case in k of a large grid quick: those whose places on the
+    # axes add up to a multiple of k. So every value is in a quick case if some other axis has at
+    # least k of them, and with a third such axis any two values meet.
+    for item in items:
+        for mark in item.iter_markers("one_in"):
+            names = [axis.args[0] for axis in item.iter_markers("parametrize")]
+            names = [name if isinstance(name, str) else name[0] for name in names]
+            if sum(item.callspec.indices[name] for name in names) % mark.args[0]:
+                item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def diabetes():
     X, y = load_diabetes(return_X_y=True)
