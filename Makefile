@@ -68,7 +68,7 @@ test: .venv/ready lint types
 	$(TEST) -n auto --dist worksteal
 
 test-slow: .venv/ready
-	$(TEST) -m slow
+	$(TEST) -n auto --dist worksteal -m slow
 
 # Needs Debian's packages chromium and chromium-driver. Of the package with axe, only the script is
 # used: its other dependency would be a browser.
