@@ -22,10 +22,21 @@ def pytest_collection_modifyitems(items):
     # least k of them, and with a third such axis any two values meet.
     for item in items:
         for mark in item.iter_markers("one_in"):
-            names = [axis.args[0] for axis in item.iter_markers("parametrize")]
-            names = [name if isinstance(name, str) else name[0] for name in names]
-            if sum(item.callspec.indices[name] for name in names) % mark.args[0]:
+            axes = item.iter_markers("parametrize")
+            if sum(place(axis, item.callspec.params) for axis in axes) % mark.args[0]:
                 item.add_marker(pytest.mark.slow)
+
+
+def place(axis, params):
+    """Where on an axis of `parametrize` a test stands."""
+    names, cases = axis.args
+    names = [names] if (alone := isinstance(names, str)) else names
+    for k, case in enumerate(cases):
+        is_param = isinstance(case, type(pytest.param()))
+        values = case.values if is_param else (case,) if alone else case
+        if all(params[name] is value for name, value in zip(names, values, strict=True)):
+            return k
+    raise LookupError(f"{params} is not on the axis of {names}")
 
 
 @pytest.fixture(scope="session")
