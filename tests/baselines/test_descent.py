@@ -32,7 +32,6 @@ def test_step_by_step(make_task, radius, rows):
     np.testing.assert_allclose(law.variance, spread, rtol=1e-9)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("alpha", [0.01, 0.5, 30.0])
 @pytest.mark.parametrize("radius", [0.4, 5.0])
 @pytest.mark.parametrize("stretch", [1.0, 1.9])

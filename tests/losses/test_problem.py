@@ -32,7 +32,6 @@ def by_loop(X, Y, rows, gradient, theta):
     return total
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("b", [24, 7])
@@ -130,7 +129,6 @@ def adversarial(rng):
     }
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", adversarial(np.random.default_rng(0)))
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("b", [None, 3])
@@ -365,7 +363,6 @@ def test_a_loss_that_does_not_fit_its_targets_is_refused(loss, targets, complain
         SmoothProblem.fit(source, 1.0, Y.shape[1], len(Y), loss, RUNS)
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "loss",
     [Squared(), Huber(), Huber(1e-3), Huber(1e4), *map(PseudoHuber, (1e-2, 1.0, 1e2, 1e4, 1e6))],
