@@ -15,6 +15,30 @@ def pytest_configure(config):
         config.addinivalue_line("filterwarnings", ignored)
 
 
+@pytest.hookimpl(tryfirst=True)  # before slow tests are deselected
+def pytest_collection_modifyitems(items):
+    # @pytest.mark.one_in(k) keeps one case in k of a large grid quick: those whose places on the
+    # axes add up to a multiple of k. So every value is in a quick case if some other axis has at
+    # least k of them, and with a third such axis any two values meet.
+    for item in items:
+        for mark in item.iter_markers("one_in"):
+            axes = item.iter_markers("parametrize")
+            if sum(place(axis, item.callspec.params) for axis in axes) % mark.args[0]:
+                item.add_marker(pytest.mark.slow)
+
+
+def place(axis, params):
+    """Where on an axis of `parametrize` a test stands."""
+    names, cases = axis.args
+    names = [names] if (alone := isinstance(names, str)) else names
+    for k, case in enumerate(cases):
+        is_param = isinstance(case, type(pytest.param()))
+        values = case.values if is_param else (case,) if alone else case
+        if all(params[name] is value for name, value in zip(names, values, strict=True)):
+            return k
+    raise LookupError(f"{params} is not on the axis of {names}")
+
+
 @pytest.fixture(scope="session")
 def diabetes():
     X, y = load_diabetes(return_X_y=True)

@@ -10,13 +10,11 @@ import pytest
 from benchmarks import data, references, work
 
 ROOT = Path(__file__).parent.parent
-SIZES = ("toy", "toy-cyclic", "toy-desk", "toy-softmax", "toy-refit")
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    out = tmp_path_factory.mktemp("bench")
-    command = [sys.executable, "-m", "benchmarks", "--sizes", *SIZES]
+def run_of(out, *sizes):
+    """The table and the record of a run."""
+    command = [sys.executable, "-m", "benchmarks", "--sizes", *sizes]
     options = [
         "--repeats",
         "2",
@@ -31,6 +29,17 @@ def run(tmp_path_factory):
     done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads((out / "bench.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return run_of(tmp_path_factory.mktemp("bench"), "toy", "toy-cyclic")
+
+
+@pytest.fixture(scope="module")
+def longer_run(tmp_path_factory):
+    """Of works that take longer even on toys: for slow tests."""
+    return run_of(tmp_path_factory.mktemp("bench"), "toy-desk", "toy-softmax", "toy-refit")
 
 
 def test_every_row_is_there(run):
@@ -98,8 +107,9 @@ def test_ratios_of_mini_batches_follow_from_the_raw_times(run):
     assert rows["quote 10 rows, theorem"]["ratio"] == pytest.approx(expected)
 
 
-def test_every_row_of_the_desk_is_there(run):
-    _, record = run
+@pytest.mark.slow
+def test_every_row_of_the_desk_is_there(longer_run):
+    _, record = longer_run
     desk = record["sizes"]["toy-desk"]
     assert [row["work"].strip() for row in desk["rows"]] == [
         "fit of a table",
@@ -118,8 +128,9 @@ def test_every_row_of_the_desk_is_there(run):
     assert rows["unlearn"]["ratio"] == pytest.approx(sum(each) / 2)
 
 
-def test_every_row_of_softmax_is_there(run):
-    _, record = run
+@pytest.mark.slow
+def test_every_row_of_softmax_is_there(longer_run):
+    _, record = longer_run
     softmax = record["sizes"]["toy-softmax"]
     works = [row["work"].strip() for row in softmax["rows"]]
     assert works == [
@@ -133,8 +144,9 @@ def test_every_row_of_softmax_is_there(run):
     assert rows[works[0]]["ratio"] == pytest.approx(quote / (10 * (before + after) / 2))
 
 
-def test_every_row_of_refits_is_there(run):
-    _, record = run
+@pytest.mark.slow
+def test_every_row_of_refits_is_there(longer_run):
+    _, record = longer_run
     refit = record["sizes"]["toy-refit"]
     works = [row["work"].strip() for row in refit["rows"]]
     assert works == [

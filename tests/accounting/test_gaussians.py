@@ -39,6 +39,7 @@ def assert_safe_and_tight(delta, exact):
     assert delta <= exact * (1 + mpf("1e-8")) or delta < 1e-250
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("pair", "epsilon"), list(itertools.product(ONE, EPSILONS)))
 def test_one_direction_against_noncentral_chi_square(pair, epsilon):
     x, a2, n = pair
@@ -52,6 +53,7 @@ def test_one_direction_against_noncentral_chi_square(pair, epsilon):
         assert_safe_and_tight(back.delta(epsilon), exact)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("pair", "epsilon"), list(itertools.product(MANY, EPSILONS)))
 def test_many_directions_against_50_digits(pair, epsilon):
     for P in (GaussianPair(*pair), GaussianPair(*pair).reversed()):

@@ -90,6 +90,7 @@ def test_where_delta_at_zero_is_hardly_above_delta(h, a):
         assert_least(epsilon, delta, lambda e: one_coordinate_delta(-h, a * a, e))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("delta", [1e-12, 0.3])
 @pytest.mark.parametrize("count", [2, 50])
 def test_several_coordinates_with_one_excess_against_noncentral_chi_square(count, delta):
@@ -100,6 +101,7 @@ def test_several_coordinates_with_one_excess_against_noncentral_chi_square(count
         assert_least(epsilon, delta, larger_of_both(chi_square, [-h], [shift], [count]))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.2])
 def test_two_directions_against_nested_quadrature(delta):
     pairs = [

@@ -60,6 +60,7 @@ def test_without_perturbation_it_is_the_closed_form_update(make_task):
     np.testing.assert_allclose(newton.theta, left.theta - moved, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("rows", REQUESTS)
 @pytest.mark.parametrize("n_steps", [1, 9, 200])
 def test_after_few_steps_the_residual_is_the_learnings(make_task, rows, n_steps):
@@ -86,6 +87,7 @@ def test_measured_epsilon_is_the_papers_formula_and_not_certified(make_task):
     assert answer.guarantee.startswith("none proved")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("delta", [1e-2, 1e-4])
 @pytest.mark.parametrize("n_steps", [20, 60, 150, 400])
 @pytest.mark.parametrize("sigma", [0.1, 3.0])

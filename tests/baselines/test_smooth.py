@@ -177,6 +177,7 @@ def test_descent_step_by_step(make_smooth, kind, radius):
     assert ("longest row" in answer.guarantee) == (radius == "auto")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("alpha", [0.01, 3.0])
 @pytest.mark.parametrize("radius", [0.4, math.inf])

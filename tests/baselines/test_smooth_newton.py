@@ -102,6 +102,7 @@ def test_the_newton_method_learns_scikit_learns_minimiser(make_smooth, kind):
     assert np.linalg.norm(gradient) < 1e-11
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["logistic", "softmax"])
 @pytest.mark.parametrize("converged", [True, False])
 @pytest.mark.parametrize("rows", REQUESTS)

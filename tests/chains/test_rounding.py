@@ -90,6 +90,7 @@ def test_later_noise_is_never_less_than_stated(K, rng):
     assert tightest > 0.1  # without the charge it would fail
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize(("K", "later"), [(0, 0.0), (3, 0.05), (3, 2.0)])
 def test_covariances_are_as_close_as_stated(name, K, later, rng):

@@ -292,6 +292,7 @@ def test_one_class():
         LangevinRidgeClassifier().fit(X, np.ones(15, dtype=int))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("accountant", ["exact", "theorem"])
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 30.0, 200.0, 5000.0, 1e4])
 @pytest.mark.parametrize("delta", [1e-300, 1e-50, 1e-30, 1e-5, 0.1, 0.5, 0.999])

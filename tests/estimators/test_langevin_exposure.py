@@ -127,6 +127,7 @@ def check_exact(model, X, Y, groups, *, alpha, delta, gone=(), tolerance=1e-6):
 GROUPS = [0, [3], [1, 2], [4, 5, 6, 7, 8]]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("p", [1, 2, 3, 4])
 @pytest.mark.parametrize("n_steps", [1, 3, 200, None])
 def test_ridge_is_exact(p, n_steps):
@@ -164,6 +165,7 @@ def test_after_an_earlier_request_the_forgotten_rows_never_were(n_steps, rng):
     check_exact(model, X, y[:, None], groups, alpha=0.3, delta=0.01, gone=(2, 9))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("n_steps", [2, 40])
 @pytest.mark.parametrize("p", [2, 3])
 def test_mini_batches(p, n_steps, rng):
@@ -315,6 +317,7 @@ def smooth_case(kind, rng, **options):
     return model, x, lambda z, i: np.tanh(z - y[i])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", ["logistic", "huber", "own"])
 @pytest.mark.parametrize(
     ("n_steps", "noise", "batch_size", "earlier"),

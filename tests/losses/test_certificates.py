@@ -65,6 +65,7 @@ def least_noise(s, schedule, eta, delta_m=0.005):
     return high
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("b", [None, 5])
 def test_noise_and_epsilon_by_proposition_1_and_theorem_1(name, b):

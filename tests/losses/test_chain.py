@@ -39,6 +39,7 @@ def theta_of(model):
     return np.vstack([coef, np.atleast_1d(model.intercept_)]) if model.fit_intercept else coef
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("b", [None, 24, 7, 1])
 def test_learning_unlearning_and_a_redraw_are_loops(name, b):

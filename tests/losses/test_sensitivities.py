@@ -84,6 +84,7 @@ def by_hand(model, name, b, away):
     return model.step_size_ * norms[:, None] * form.largest(means - reach, means + reach)
 
 
+@pytest.mark.one_in(2)
 @BOTH_WAYS
 @pytest.mark.parametrize("name", FORMS)
 def test_fresh_chains_stay_below_the_bounds(name, b):
@@ -106,6 +107,7 @@ def test_fresh_chains_stay_below_the_bounds(name, b):
         assert np.median(bounds[each, last]) < 20 * truth
 
 
+@pytest.mark.one_in(2)
 @BOTH_WAYS
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("runs", [1, 32])
@@ -121,6 +123,7 @@ def test_bounds_by_hand(name, b, runs):
     assert (found >= expected * (1 - 1e-13)).all()
 
 
+@pytest.mark.one_in(2)
 @BOTH_WAYS
 @pytest.mark.parametrize("name", CASES)
 def test_auxiliary_means_are_means_of_fresh_chains(name, b):
@@ -139,6 +142,7 @@ def test_auxiliary_means_are_means_of_fresh_chains(name, b):
     assert np.mean((off > error / 10)[where]) > 0.5  # and they are not the same runs
 
 
+@pytest.mark.one_in(2)
 @BOTH_WAYS
 @pytest.mark.parametrize("name", CASES)
 def test_groups_and_earlier_requests(name, b):

@@ -30,6 +30,7 @@ def cyclic(X, Y, b, segments=SEGMENTS, gone=(), *, fit_intercept=True, start=Non
     return law, whole, cyclic_laws(whole, Y, ALPHA, eta, b, segments, start, gone)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("b", [1, 4, 7, 29, 30])
 @pytest.mark.parametrize("gone", [(), GONE])
 @pytest.mark.parametrize("way", ["backwards", "forwards"])
@@ -100,6 +101,7 @@ def test_covariances_of_a_group(b, small):
         np.testing.assert_allclose(V, whole[rows] @ covariances[k] @ whole[rows].T, rtol=1e-9)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("b", [1, 4, 7, 30])
 @pytest.mark.parametrize("gone", [(), GONE, range(8)])  # the last leaves batches without rows
 def test_covariance_after_all_steps(b, gone, small):
@@ -110,6 +112,7 @@ def test_covariance_after_all_steps(b, gone, small):
     np.testing.assert_allclose(found, covariances[-1], rtol=1e-10, atol=1e-15)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("first", [0, 3, 7])
 @pytest.mark.parametrize("steps", [1, 5, 8, 16, 17, 31, 64])
 def test_flows_of_any_number_of_steps(first, steps, small):

@@ -168,6 +168,7 @@ def _listed_to_trust(name):
     return re.findall(rf"^\| `{name}` \| `([\w.]+)`", PAGE, re.M)
 
 
+@pytest.mark.one_in(2)
 @every_head
 @pytest.mark.parametrize("bits", [32, 64])
 def test_onnx(head, target, bits):

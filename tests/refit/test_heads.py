@@ -79,6 +79,7 @@ def scores(model, X):
     return np.log(predicted) if name.startswith(("Poisson", "Gamma", "Tweedie")) else predicted
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
 @pytest.mark.parametrize(("head", "data"), HEADS, ids=lambda v: type(v).__name__)
 def test_the_minimiser_is_scikit_learns(head, data, weighted):

@@ -195,12 +195,7 @@ def check(name, steps):
     assert 0 < np.abs(difference).max() < 0.02 * unit  # the noise of a score is 0.001
 
 
+@pytest.mark.parametrize("steps", [20, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_sixty_changes_end_where_a_fit_from_scratch_ends(name):
-    check(name, 60)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_thousand_changes_end_where_a_fit_from_scratch_ends(name):
-    check(name, 1000)
+def test_changes_end_where_a_fit_from_scratch_ends(name, steps):
+    check(name, steps)

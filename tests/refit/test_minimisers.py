@@ -80,6 +80,7 @@ def benign():
         yield make(class_weight={0: 3.0, 2: 0.2, 4: 0.9, 6: 1.5}), FOUR
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("weights", [None, WEIGHT], ids=["", "weights"])
 @pytest.mark.parametrize(("head", "y"), list(benign()), ids=lambda v: type(v).__name__)
 def test_scikit_learn_agrees_on_benign_data(head, y, weights):
@@ -142,6 +143,7 @@ def hostile(seeds):
     ]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("head", "X", "y", "weights"), hostile([0]))
 def test_the_gradient_vanishes_on_hostile_data(head, X, y, weights):
     check_stationary(head, X, y, weights)
@@ -193,6 +195,7 @@ def leave_one_out_cases():
     yield RidgeClassifierCV(alphas, scoring="accuracy"), TWO
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("weights", [None, WEIGHT + 0.01], ids=["", "weights"])
 @pytest.mark.parametrize(("head", "y"), list(leave_one_out_cases()), ids=lambda v: type(v).__name__)
 def test_leave_one_out_takes_scikit_learns_alpha(head, y, weights):

@@ -260,6 +260,7 @@ def sequence(rng, model, table, steps, most=3):
         kept = warm.kept
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_warm_choice_is_never_another_one(seed, runs):
     rng = np.random.default_rng(seed)
@@ -279,6 +280,7 @@ def scikit_learns_scores(X, y, gone, scaled, alphas):
     return head.fit(Z, y[left]).cv_results_.mean(axis=0)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("scaled", [True, False], ids=["scaler", ""])
 def test_choices_at_a_crossing_of_two_alphas_are_never_another_one(scaled, runs):
     """Alphas are placed where two scores cross, so that their order is decided by rounding."""
@@ -302,6 +304,7 @@ def test_choices_at_a_crossing_of_two_alphas_are_never_another_one(scaled, runs)
             assert warm.problem.alpha == cold.problem.alpha
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("scaled", [True, False], ids=["scaler", ""])
 def test_long_sequences_choose_as_runs_from_scratch(scaled, runs):
     """Targets of their own alphas, classes, weights and small gaps between alphas."""
@@ -348,6 +351,7 @@ HEADS = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("front", [None, StandardScaler(), MinMaxScaler()], ids=str)
 @pytest.mark.parametrize("head", HEADS, ids=str)
 def test_any_sequence_of_requests_ends_where_scikit_learn_ends(head, front, runs):

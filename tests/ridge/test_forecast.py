@@ -29,6 +29,7 @@ def compare(found, X, Y, alpha, law, phases, points):
     np.testing.assert_allclose(found.variance, variances, rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("d", [1, 3])
 @pytest.mark.parametrize("rows", [[3], [2, 5, 7], [4, 4 + 9]])
 @pytest.mark.parametrize(

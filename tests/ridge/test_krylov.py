@@ -42,6 +42,7 @@ def projected(law, X, Y, rows, size):
     return lanczos, KrylovView(law, lanczos, Y[rows])
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rows", [[3], [3, 8]])
 @pytest.mark.parametrize("size", [4, 8, 12, 20])
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -68,6 +69,7 @@ def test_mean_and_covariance_errors_bound_the_true_ones(schedule, size, rows, da
         assert np.linalg.norm(P[0] - Q[0] - mean) > 1e-10 * np.linalg.norm(mean)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("noise", [0.02, 0.5])
 @pytest.mark.parametrize("size", [12, 16, 20, 28])
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -60,6 +60,7 @@ def largest(X):
     return np.linalg.norm(X, 2) ** 2 + 0.2
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("solver", ["spectral", "gradient"])
 @pytest.mark.parametrize("step_share", [1.0, 1.7])  # of 1/L: beyond it, modes change sign
 def test_solver_draws_from_the_dense_law(solver, step_share, problem, rng):

@@ -21,7 +21,7 @@ SETTINGS = {
     "ids only": {"id": "row", "ending": ".parquet"},
     "words, weights": {"id": "row", "subject": "person", "weight": "weight", "words": True},
 }
-SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 30))]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 30))]
 
 
 class World:

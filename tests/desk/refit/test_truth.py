@@ -53,12 +53,13 @@ def test_refits_are_distributed_as_cold_fits(small, n):
     assert np.abs((told - mean) / spread).max() > 10
 
 
-def test_the_noise_is_that_of_the_certificate(small, tmp_path):
+@pytest.mark.parametrize("n", SIZES)
+def test_the_noise_is_that_of_the_certificate(small, n):
     """Standardised by the stated noise, the distance to scikit-learn's minimiser is chi-squared."""
     held = small.read()
     plan = plan_to_forget(held, [hash_of("person 1", held.key)])
     lengths = []
-    for _ in range(300):
+    for _ in range(n):
         done = _run(held.program, plan.rows, held.options, held.refitted())
         head, numbers = done.release.estimator[-1], done.release.estimator[0]
         Z = numbers.transform(plan.rows.table.X)
