@@ -112,7 +112,13 @@ def _totals(panel: Any, table: pd.DataFrame, look: dict[str, Any]) -> None:
     for count in found.index[found["min"] == 0]:
         panel.text(count, 0.02, "0", **aside)
     for count in found.index[~np.isfinite(found["max"])][:1]:
-        panel.text(count, 0.97, "none from here on", **aside | {"ha": "right"}, va="top")
+        panel.text(
+            count,
+            0.97,
+            "none from here on \N{RIGHTWARDS ARROW}",
+            **aside | {"ha": "right"},
+            va="top",
+        )
 
 
 def _ranged(panel: Any, table: pd.DataFrame, x: str, y: str, look: dict[str, Any]) -> None:
