@@ -79,7 +79,7 @@ test-browser: .venv/ready
 # Adds MLflow: 100 MB for five tests, which `make test` skips.
 test-deploy: .venv/ready
 	$(PIP) -e ".[deploy]"
-	$(TEST) tests/refit/test_deploy.py
+	$(TEST) tests/refit/test_deploy.py tests/test_pages.py -k deploy
 
 # Needs Debian's package postgresql; the tests start a server of their own on a socket.
 test-sources: .venv/ready

@@ -40,7 +40,6 @@ default_role = "code"
 autodoc_default_options = {
     "members": True,
     "inherited-members": "object,Exception,tuple",
-    "show-inheritance": True,
 }
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"

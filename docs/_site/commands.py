@@ -25,11 +25,13 @@ def _section(call, command):
     if command.epilog:
         example = re.sub(r"^Example: `(.*)`$", r"\1", command.epilog)
         parts.append(f"```sh\n{example}\n```")
-    if arguments or options:
-        rows = ["| | |", "| --- | --- |"]
-        rows += [f"| `{_metavar(p)}` | {_told(p)} |" for p in arguments]
-        rows += [f"| {_names(p)} | {_told(p)} |" for p in options]
-        parts.append("\n".join(rows))
+    rows = {None: [f"| `{_metavar(p)}` | {_told(p)} |" for p in arguments]}
+    for option in options:
+        panel = getattr(option, "rich_help_panel", None)
+        rows.setdefault(panel, []).append(f"| {_names(option)} | {_told(option)} |")
+    for panel, lines in rows.items():
+        if lines:
+            parts.append("\n".join([f"| {panel or 'argument'} | |", "| --- | --- |", *lines]))
     return "\n\n".join(parts)
 
 

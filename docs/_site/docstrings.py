@@ -52,8 +52,12 @@ def to_rst(app, what, name, obj, options, lines):
     done: list[str] = []
     blank, above, literal, doctest = True, 0, None, False
     text = "\n".join(lines)
-    trees = {line for part in text.split("\n\n") if "|-- " in part or "`-- " in part
-             for line in part.splitlines()}
+    trees = {
+        line
+        for part in text.split("\n\n")
+        if "|-- " in part or "`-- " in part
+        for line in part.splitlines()
+    }
     for line in lines:
         indent = len(line) - len(line.lstrip())
         if not line.strip():

@@ -25,7 +25,7 @@ def markdown():
 
 def _call(method, path, call):
     parts = [f"### `{method} {path}`", _prose(call.get("description") or call["summary"])]
-    if not call.get("security"):
+    if not call.get("security") and "no token" not in parts[-1]:
         parts.append("Needs no token.")
     rows = [
         (f"`{p['name']}` ({p['in']})", _type(p["schema"]), p.get("description", ""), p)
@@ -37,6 +37,8 @@ def _call(method, path, call):
         parts.append(f"Body: {_contents(body)}.")
     answers = []
     for status, answer in call["responses"].items():
+        if status.endswith("XX"):
+            continue  # a problem document, as said above
         what = _contents(answer) if answer.get("content") else "no body"
         answers.append(f"- `{status}` {answer['description'].rstrip('.')}: {what}")
     parts.append("\n".join(answers))
@@ -69,7 +71,7 @@ def _table(head, rows):
 
 def _contents(answer):
     return ", ".join(
-        f"{_type(content.get('schema', {}))} as `{media}`"
+        f"{_type(schema)} as `{media}`" if (schema := content.get("schema")) else f"`{media}`"
         for media, content in answer["content"].items()
     )
 

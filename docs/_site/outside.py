@@ -1,4 +1,4 @@
-"""A page that loads anything from another host, or links to a place that is not there, is an error."""
+"""Errors of built pages: what they load from other hosts, and links that lead nowhere."""
 
 from html.parser import HTMLParser
 from pathlib import Path
