@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One process a core and one thread a process: small matrices have no use for more.
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick truth test test-slow test-browser test-deploy test-sources bench bench-quick bench-growth lint types clean
+.PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick truth test test-slow test-browser test-deploy test-sources docs docs-serve docs-links bench bench-quick bench-growth lint types clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -20,6 +20,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 
 .venv/ready: .venv/desk
 	$(PIP) -e ".[dev]"
+	touch $@
+
+.venv/docs: .venv/desk
+	$(PIP) -e ".[docs]"
 	touch $@
 
 demo: .venv/desk
@@ -72,7 +76,7 @@ test-slow: .venv/ready
 
 # Needs Debian's packages chromium and chromium-driver. Of the package with axe, only the script is
 # used: its other dependency would be a browser.
-test-browser: .venv/ready
+test-browser: .venv/ready docs
 	$(PIP) --no-deps axe-playwright-python
 	$(TEST) tests/browser -m browser
 
@@ -85,6 +89,18 @@ test-deploy: .venv/ready
 test-sources: .venv/ready
 	$(PIP) -e ".[sources,serve-postgres]"
 	$(TEST) tests/sources -m sources
+
+# The site, in build/site. A warning is an error: links that lead nowhere, pages that are in no menu,
+# files that a page would load from another host.
+docs: .venv/docs
+	$(BIN)/sphinx-build -W -q -b html -c docs . build/site
+
+docs-serve: docs
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
+
+# Asks every address outside; not a part of any test.
+docs-links: .venv/docs
+	$(BIN)/sphinx-build -q -b linkcheck -c docs . build/links
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks --plot

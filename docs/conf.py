@@ -24,13 +24,11 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
-    "sphinx_design",
     "_site",
 ]
 
 # Pages. Every heading down to level 4 has the anchor that it has in the repository.
 myst_heading_anchors = 4
-myst_enable_extensions = ["colon_fence"]
 suppress_warnings = [
     "myst.header",  # generated results begin their sections at level 3
 ]
@@ -55,6 +53,7 @@ toc_object_entries_show_parents = "hide"
 html_theme = "pydata_sphinx_theme"
 html_title = "pilu"
 html_static_path = ["_static"]
+html_extra_path = ["_site/index.html"]  # leads to docs/index.html
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
