@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from _site import commands, docstrings, http, outside
+from . import commands, docstrings, http, outside
 
 
 def setup(app):

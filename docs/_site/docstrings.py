@@ -17,6 +17,9 @@ MODULES = (
     "pilu.tabular",
     "pilu",
 )
+ARRAY = re.compile(
+    r"(~?numpy\.ndarray)\[~?tuple\[~?typing\.Any, \.\.\.\], ~?numpy\.dtype\[[^]]*\]\]"
+)
 CODE = re.compile(r"(``.+?``|`[^`]+`)")
 
 
@@ -33,9 +36,11 @@ def is_of_scikit_learn(app, what, name, obj, skip, options):
 
 
 def without_fields(app, what, name, obj, options, signature, returned):
-    """Nobody makes a record by hand: its fields are listed once, as attributes."""
+    """Nobody makes a record by hand: its fields are listed once, as attributes. Arrays are short."""
     listed = what == "class" and is_dataclass(obj) and "\n    Attributes\n" in (obj.__doc__ or "")
-    return ("", None) if listed else None
+    if listed:
+        return "", None
+    return ARRAY.sub(r"\1", signature or ""), ARRAY.sub(r"\1", returned or "") or None
 
 
 def public_names():

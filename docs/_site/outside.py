@@ -4,8 +4,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from sphinx.errors import SphinxError
-
 LOADS = {
     "script": "src",
     "img": "src",
@@ -78,6 +76,8 @@ def target(path, address):
 
 def check(app, exception):
     """After a build of pages."""
+    from sphinx.errors import SphinxError  # the rest needs no Sphinx
+
     if exception is None and app.builder.name == "html":
         found = list(complaints(app.outdir))
         if found:
