@@ -1,4 +1,4 @@
-"""What the site adds to Sphinx: complete pages of reference, and a check that notices what is wrong.
+"""What the site adds to Sphinx: whole pages of reference, and a check that notices mistakes.
 
 `make docs` builds the site and runs the check on it.
 """

@@ -36,7 +36,7 @@ def is_of_scikit_learn(app, what, name, obj, skip, options):
 
 
 def without_fields(app, what, name, obj, options, signature, returned):
-    """Nobody makes a record by hand: its fields are listed once, as attributes. Arrays are short."""
+    """Nobody makes a record by hand: its fields are listed as attributes. Arrays are short."""
     listed = what == "class" and is_dataclass(obj) and "\n    Attributes\n" in (obj.__doc__ or "")
     if listed:
         return "", None
