@@ -40,7 +40,9 @@ def without_fields(app, what, name, obj, options, signature, returned):
     listed = what == "class" and is_dataclass(obj) and "\n    Attributes\n" in (obj.__doc__ or "")
     if listed:
         return "", None
-    return ARRAY.sub(r"\1", signature or ""), ARRAY.sub(r"\1", returned or "") or None
+    if signature is None:
+        return None
+    return ARRAY.sub(r"\1", signature), ARRAY.sub(r"\1", returned or "") or None
 
 
 def public_names():
