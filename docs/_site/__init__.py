@@ -28,7 +28,7 @@ AWAITED = {
         "restore_a_backup",
     ],
     "explanation": ["certificates", "choosing_a_method", "exposure_in_words"],
-    ".": ["officers", "margins", "formats"],
+    ".": ["officers", "margins", "formats", "dependencies"],
 }
 
 
