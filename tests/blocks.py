@@ -2,7 +2,8 @@
 
 A comment directly above a block changes what is done with it:
 
-    <!-- not run: REASON -->        it is not run; commands of pilu and make in it must exist
+    <!-- not run: REASON -->        it is not run; commands of pilu and make in it must exist.
+                                    Blocks of nothing but make need no mark: they are never run.
     <!-- slow: REASON -->           it is run by `make test-slow` only
     <!-- needs MODULE: REASON -->   it is run where the module is installed
     <!-- output varies: REASON -->  what it prints is not compared with the block of text below it
@@ -59,7 +60,13 @@ class Block:
 
     @property
     def is_run(self):
-        return self.language in CODE and "not run" not in self.marks
+        return self.language in CODE and "not run" not in self.marks and not self.is_make
+
+    @property
+    def is_make(self):
+        """Only calls of make, which need the Makefile; the targets must exist."""
+        lines = lines_of_shell(self.text) if self.language in SHELL else []
+        return bool(lines) and all(line.startswith("make ") for line in lines)
 
     @property
     def is_slow(self):
