@@ -254,9 +254,9 @@ def _make_token(stores: Path) -> str:
 def _row(table: Path) -> dict[str, Any]:
     (row,) = pyarrow.parquet.read_table(table).slice(0, 1).to_pylist()
     left_out = ("churned", "customer", "row")
-    return json.loads(  # type: ignore[no-any-return]
-        json.dumps({k: v for k, v in row.items() if k not in left_out}, default=str)
-    )
+    sent: dict[str, Any] = {k: v for k, v in row.items() if k not in left_out}
+    sent = json.loads(json.dumps(sent, default=str))
+    return sent
 
 
 def _command(pid: int) -> str:

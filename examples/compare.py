@@ -1,4 +1,4 @@
-"""All methods on digits and diabetes: the README's picture and the tables of docs/baselines.md."""
+"""All methods on digits and diabetes: the picture and the tables of docs/baselines.md."""
 
 import argparse
 import time

@@ -1,4 +1,4 @@
-"""Fit, quote, forget, verify and redraw on the bundled digits: the README's `make demo`."""
+"""Fit, quote, forget, verify and redraw on the bundled digits: `make digits`."""
 
 import argparse
 import copy

@@ -23,6 +23,7 @@ SCHEMATIC = Shown(
     "while it is unlearned",
     "Both paths take the same normals. They are pushed apart only while the row is learned. What "
     "is left at T + K must be hidden by noise. The paths are computed, not drawn by hand.",
+    '"Learn-unlearn vs. retraining trajectories", as a drawing.',
 )
 DEPTH = (
     Shown(
@@ -44,22 +45,25 @@ DEPTH = (
         "depth_sensitivities",
         "Sensitivities of five rows along learning, runs below their bounds",
         "Bounds are tight where the mean gradient is large, and loose where it crosses zero.",
-        "Bounds lie close above 20 trajectories and differ between rows and steps.",
+        '"Empirical trajectories" and "the corresponding high-probability sensitivity bounds", '
+        'which "vary substantially across points and iterations".',
     ),
     Shown(
         "Figure 3b",
         "depth_privacy_utility",
         "Test error against epsilon for five rows, by Theorem 1 and by the exact accountant",
         "One curve a row. The dashed curve is one level of noise for everybody: what the hardest "
-        "row of the table needs, wherever it lies.",
-        "Curves of five rows are clearly apart at every epsilon.",
+        "of some 300 candidates needs. These are the rows with the largest gradients, the largest "
+        "|x|, and the largest product of |x| and the target. At other epsilon than 1 they are the "
+        "five hardest of them.",
+        'At any fixed epsilon the error "varies substantially across points".',
     ),
     Shown(
         "Figure 7a",
         "depth_privacy_utility_seven",
         "Test error against epsilon for seven rows over the full range of gradients",
         "The same for seven rows over the full range of gradients.",
-        "Curves of seven rows, on logarithmic scales.",
+        '"seven representative indices selected from the full gradient-norm spectrum".',
     ),
     Shown(
         "Figure 8",
@@ -67,14 +71,14 @@ DEPTH = (
         "Calibrated noise against epsilon for five rows",
         "By Theorem 1 the noises of the five rows differ by a constant factor over all epsilon. "
         "The exact accountant needs no further noise for easy rows at large epsilon.",
-        "Noise differs by up to a factor of four.",
+        '"differences of up to a factor four between the least and most influential examples."',
     ),
     Shown(
         "Figure 7b",
         "depth_noise_seven",
         "Calibrated noise against epsilon for seven rows",
         "The same for seven rows over the full range of gradients.",
-        "Noise of seven rows, on logarithmic scales.",
+        "The noise of the same seven.",
     ),
     Shown(
         "The order of rows",
@@ -86,23 +90,26 @@ DEPTH = (
         "Figure 4a",
         "depth_unlearning_steps",
         "Test error and noise against the unlearning steps K",
-        "epsilon = 1. Above the score, below the noise that it comes from.",
-        "The error falls with K and hardly beyond K = 80.",
+        "epsilon = 1. Above the score, below the noise that it comes from. Scores have a scale of "
+        "their own in each panel, because all exact means lie within 0.03 m, far below a constant.",
+        'Increasing K "monotonically improves the RMSE"; gains plateau beyond K = 80.',
     ),
     Shown(
         "Figure 4b",
         "depth_learning_steps",
         "Test error and noise against the learning steps T",
-        "epsilon = 1.",
-        "Longer training degrades the error after unlearning.",
+        "epsilon = 1. Scores have a scale of their own in each panel; a constant is above that "
+        "of the exact accountant.",
+        'Longer training "degrades the final test error".',
     ),
     Shown(
         "Figure 5a",
         "depth_dp_gd",
         "Test error against epsilon of pilu and DP-GD",
         "DP-GD has one curve for all rows: with the paper's threshold, and with the threshold and "
-        "step size that score best at each epsilon. This tuning is not charged to its epsilon.",
-        "DP-GD (C = 24) is far above easy rows and comparable to hard ones.",
+        "step size that one run of each choice found best at each epsilon. This tuning is not "
+        "charged to its epsilon.",
+        'With C = 24: "substantially higher utility" for easy points, "comparable on harder ones".',
     ),
     Shown(
         "Figure 5b",
@@ -110,14 +117,16 @@ DEPTH = (
         "epsilon against T of pilu and the Newton step",
         "K = 1 and all noises 0.1. The formula that the paper takes for the Newton step is not a "
         "proof after T steps; a proved one is beside it ([baselines.md](baselines.md)).",
-        "Newton's epsilon falls with T, pilu's rises; they cross at a large T.",
+        '"opposite behaviors as T varies": Newton "becomes competitive only for sufficiently '
+        'large T".',
     ),
     Shown(
         "Figure 10",
         "depth_minibatches",
         "Test error against epsilon for four batch sizes and the full batch",
-        "Batches are compared at the training error of the full batch, which is the last column.",
-        "Curves improve with the batch size.",
+        "Batches are compared at the training error of the full batch, which is the last column. "
+        "The two lines have scales of their own.",
+        '"Larger batches improve the privacy-utility curve by shortening the learning trajectory".',
     ),
 )
 MNIST = (
@@ -126,21 +135,23 @@ MNIST = (
         "mnist_rows",
         "Seven digits, from the smallest gradient to the largest",
         "The seven rows to forget.",
-        "Seven digits, from simple ones to unusual ones.",
+        '"Seven representative MNIST training points, selected as empirical quantiles of the '
+        'per-sample gradient norm".',
     ),
     Shown(
         "Figure 12a",
         "mnist_sensitivities",
         "Sensitivities of seven digits along learning",
         "Bounds and 20 runs.",
-        "Bounds differ strongly between rows and steps.",
+        'Bounds "vary substantially across points and iterations".',
     ),
     Shown(
         "Figure 12b",
         "mnist_privacy_utility",
         "Share of wrong digits against epsilon for seven rows",
         "Errors, not accuracies, so that small differences can be seen.",
-        "Accuracy improves with epsilon, with a gap between easy and hard rows.",
+        '"utility improves with the privacy budget, with marked differences across removed '
+        'points."',
     ),
     Shown(
         "Noise behind Figure 12b",
@@ -159,28 +170,31 @@ MNIST = (
         "mnist_unlearning_steps",
         "Share of wrong digits and noise against the unlearning steps K",
         "epsilon = 1.",
-        "Accuracy improves with K at first, then saturates.",
+        'K improves utility "rapidly at first and then largely saturates".',
     ),
     Shown(
         "Figure 13b",
         "mnist_learning_steps",
         "Share of wrong digits and noise against the learning steps T",
         "epsilon = 1.",
-        "Accuracy improves with T at first; for the hardest rows it falls again.",
+        'Performance improves first, but for the hardest points "very large values of T can '
+        'eventually hurt utility".',
     ),
     Shown(
         "Figure 14a",
         "mnist_dp_gd",
         "Share of wrong digits against epsilon of pilu and DP-GD",
         "As Figure 5a.",
-        "pilu is better at every row, most of all for influential ones.",
+        '"a better privacy-utility tradeoff, with the largest gains on the most influential '
+        'points."',
     ),
     Shown(
         "Figure 14b",
         "mnist_newton",
         "epsilon against T of pilu and the Newton step",
         "As Figure 5b.",
-        "Newton's epsilon falls with T, pilu's rises.",
+        "The Newton step's privacy cost \"decreases as training approaches convergence\", pilu's "
+        '"increases with T".',
     ),
 )
 FIGURES = {"depth": DEPTH, "mnist": MNIST}
@@ -191,7 +205,7 @@ PLACES = {
         "privacy_utility": "Fig. 3b",
         "noise": "Fig. 8",
         "privacy_utility, noise": "Fig. 3b, 8",
-        "uniform": "Sec. 4.1",
+        "uniform": "Sec. 5",
         "difficulty": "Sec. 4.1",
         "unlearning_steps": "Fig. 4a",
         "learning_steps": "Fig. 4b",
@@ -207,13 +221,12 @@ PLACES = {
         "sensitivities": "Fig. 12a",
         "privacy_utility": "Fig. 12b",
         "privacy_utility, noise": "Fig. 12b",
-        "uniform": "Fig. 12",
+        "uniform": "Sec. 5",
         "difficulty": "App. G.1",
         "unlearning_steps": "Fig. 13a",
         "learning_steps": "Fig. 13b",
         "dp_gd": "Fig. 14a",
         "newton": "Fig. 14b",
-        "newton (table)": "Fig. 14b",
         "leave_one_out": "Sec. 3.3",
     },
 }

@@ -36,11 +36,15 @@ def render(folder: Path) -> None:
         panel.plot(steps, retrained, "--", color=ORANGE, label="learn without the row")
         for k in (T, T + K):
             panel.axvline(k, color=GREY, linewidth=0.7, linestyle=":")
-        for k, word in ((T // 2, "the row pushes at every step"), (T + K // 2, "no push")):
+        words = (
+            (T // 2, "the row pushes at every step", 6, "left"),
+            (T + 6, "no push", -6, "right"),
+        )
+        for k, word, shift, side in words:
             low, high = sorted((retrained[k], unlearned[k]))
             panel.annotate("", (k, high), (k, low), arrowprops={"arrowstyle": "<->", "lw": 0.7})
-            place = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
-            panel.annotate(word, (k, (low + high) / 2), **place)
+            place = {"xytext": (shift, 0), "textcoords": "offset points", "va": "center"}
+            panel.annotate(word, (k, (low + high) / 2), ha=side, **place)
         for path, k, name, side in (
             (unlearned, T, "theta_T", 8),
             (retrained, T, "theta'_T", -12),

@@ -19,7 +19,8 @@ from matplotlib import ticker
 COLUMN, PAGE = 3.4, 7.0  # inches
 MARKERS = "osD^vP*X"
 GREY = "0.45"
-BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"  # Okabe and Ito's
+# Okabe and Ito's. In figures of rows orange is one level of noise for all, pink is DP-GD.
+BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"
 TITLES = {"theorem": "Theorem 1 (the paper)", "exact": "exact"}
 
 SETTINGS = {

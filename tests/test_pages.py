@@ -6,6 +6,7 @@
 import importlib.util
 import re
 import shlex
+import tomllib
 from contextlib import chdir
 
 import matplotlib as mpl
@@ -50,7 +51,14 @@ def test_all_blocks_run(page, tmp_path):
 
 
 def readme(ran):
+    assert ran.names["certificate"].rows == (42, 43)
+    assert ran.names["certificate"].epsilon == 0.1
+    assert "'parameters_checked': True" in ran.printed
+
+
+def tour(ran):
     assert ran.names["certificate"].epsilon <= 1.0
+    assert "'parameters_checked': True" in ran.printed
 
 
 def auditing(ran):
@@ -136,6 +144,7 @@ CHECKS = {
     "docs/refit.md": refit,
     "docs/sizes.md": sizes,
     "docs/tables.md": tables,
+    "docs/tour.md": tour,
     "docs/truth.md": truth,
 }
 
@@ -237,6 +246,13 @@ def test_a_good_page_runs(tmp_path, monkeypatch):
     assert (ran.names["a"], ran.printed.split()) == (2, ["2", "3"])
 
 
-def test_commands_of_the_readme_are_named():
-    assert "make demo" in text_of("README.md")
-    assert "make test" in text_of("README.md")
+def test_targets_and_extras_of_the_tour_exist():
+    tour, makefile = text_of("docs/tour.md"), text_of("Makefile")
+    targets = set(re.findall(r"`make ([\w-]+)`", tour + text_of("README.md")))
+    assert {"demo", "test", "bench"} <= targets
+    assert targets <= set(re.findall(r"^([\w-]+):", makefile, re.M))
+    project = tomllib.loads(text_of("pyproject.toml"))["project"]
+    table = tour.split("| extra |", 1)[1].split("\n\n", 1)[0]
+    named = re.findall(r"`([\w-]+)`", " ".join(re.findall(r"^\| (`[^|]*) \|", table, re.M)))
+    assert len(named) > 10
+    assert set(named) <= set(project["optional-dependencies"])

@@ -1,13 +1,12 @@
 """Draw the study from its tables.
 
-python -m experiments.certificates.render --size full
+python -m experiments --figures --studies certificates
 """
 
-import argparse
 from pathlib import Path
 
 from experiments.certificates import draw_audits, draw_bounds, draw_requests
-from experiments.store import FIGURES, STORES, Store
+from experiments.store import Store
 
 _DRAW = {
     "certificates_audits": draw_audits.curves,
@@ -23,14 +22,3 @@ PICTURES = tuple(_DRAW)
 def render(store: Store, folder: Path) -> None:
     for name, draw in _DRAW.items():
         draw(store, folder, name)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", choices=tuple(STORES), default="full")
-    size = parser.parse_args().size
-    render(STORES[size], FIGURES[size])
-
-
-if __name__ == "__main__":
-    main()

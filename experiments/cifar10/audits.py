@@ -132,6 +132,11 @@ def most_shown(n_runs: int) -> float:
     return float(-2 * ndtri(0.5 / n_runs))
 
 
+def is_capped(line: pd.Series, end: str = "hat") -> bool:
+    """Whether it is only the most that R runs can show."""
+    return bool(line[f"mu_{end}"] >= most_shown(line["runs"]) * (1 - 1e-4))  # they are rounded
+
+
 def cumulated(values: np.ndarray, thresholds: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """The share of newly drawn runs at each threshold or above it, from 0 to 1."""
     drawn = np.sort(values[rng.integers(len(values), size=len(values))])

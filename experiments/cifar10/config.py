@@ -67,7 +67,9 @@ def study(name: str, network: Any, step_size: float, **options: Any) -> Study:
 
 
 FEATURES = study("features", Perceptron((128, 64, 10)), 0.03, n_runs=1000, block=50, aim=0.65)
-IMAGES = study("images", Convolutional(16, (8, 16), 128), 0.03, n_runs=100, block=10, aim=0.35)
+# One block keeps 4 x 4 places: two blocks of (16, 32) reached 36 % on images aside, but 33 % in the
+# test. The aim is two points above 35 %, because 1,000 images tell an accuracy to 1.5 points.
+IMAGES = study("images", Convolutional(8, (32,), 128), 0.03, n_runs=100, block=10, aim=0.37)
 
 
 def smaller(full: Study, **options: Any) -> Study:

@@ -1,22 +1,21 @@
-"""Permutation tests over several rows: is any of them told apart, and are they told unequally?
+"""Tests over several rows: is any of them told apart, and are they told unequally?
 
 A line of scores holds all rows: for unlearned runs those of copies of one learned network, for
-retrained runs those of one network for each row. The labels of whole lines are permuted, so that
+retrained runs those of one network for each row. Whole lines are permuted and drawn again, so that
 what rows share stays together.
 
-Two statistics are compared with the same permutations. Their null is that lines of both kinds
-follow one law, for which both p-values are exact. It implies that no row can be told.
-
-- the largest AUC over rows: large if some row is told;
-- the largest distance of a row's AUC from the mean over rows: large if rows are told unequally. A
-  detection that is the same for all rows moves it little.
-
+Is any row told? The null is that lines of both kinds follow one law, which implies that no row can
+be told. The largest AUC over rows is compared with those of permuted labels. This p-value is exact.
 Rows may share more in one kind than in the other while none can be told. The permuted AUCs then
 still have the right variances and covariances, because both kinds have equally many runs.
 
-Where every row is told, the null says little about differences. So there is an interval as well:
-the AUC of the row with the largest gradient minus that of the row with the smallest, two rows that
-were named before any audit.
+Do rows differ? The null is that all rows have one AUC, whatever it is. The statistic is the largest
+distance of a row's AUC from the mean over rows. Lines are drawn again (bootstrap), and what is
+found is compared with the same distance of A*_i - A_i, the errors of the AUCs that are drawn. This
+p-value is approximate.
+
+There is an interval as well: the AUC of the row with the largest gradient minus that of the row
+with the smallest, two rows that were named before any audit.
 """
 
 from typing import NamedTuple
@@ -53,7 +52,7 @@ def compare_rows(first: np.ndarray, second: np.ndarray, seed: int = 0) -> Found:
         largest_auc=aucs.max(),
         p_any=p_value(aucs.max(), permuted.max(1)),
         largest_deviation=deviation(aucs),
-        p_differ=p_value(deviation(aucs), deviation(permuted)),
+        p_differ=p_of_difference(first, second, rng),
         contrast=aucs[-1] - aucs[0],
         contrast_low=low,
         contrast_high=high,
@@ -65,6 +64,13 @@ def p_of_row(first: np.ndarray, second: np.ndarray, seed: int = 0) -> float:
     one, other = first[:, None], second[:, None]
     permuted = permuted_areas(one, other, np.random.default_rng(seed))
     return p_value(areas(one, other)[0], permuted[:, 0])
+
+
+def p_of_difference(first: np.ndarray, second: np.ndarray, rng: np.random.Generator) -> float:
+    """Of the null that all rows have one AUC: by the errors of AUCs that are drawn again."""
+    aucs = areas(first, second)
+    errors = drawn_areas(first, second, rng) - aucs
+    return p_value(deviation(aucs), deviation(errors))
 
 
 def areas(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -82,6 +88,16 @@ def permuted_areas(first: np.ndarray, second: np.ndarray, rng: np.random.Generat
     return from_ranks(sums, len(first), len(second))
 
 
+def drawn_areas(first: np.ndarray, second: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """AUCs (draws x rows) of whole lines that are drawn again, each kind by itself."""
+    return np.array(
+        [
+            areas(*(kind[rng.integers(len(kind), size=len(kind))] for kind in (first, second)))
+            for _ in range(N_DRAWS)
+        ]
+    )
+
+
 def from_ranks(sums: np.ndarray, n: int, m: int) -> np.ndarray:
     return (sums - n * (n + 1) / 2) / (n * m)
 
@@ -90,8 +106,8 @@ def deviation(aucs: np.ndarray) -> np.ndarray:
     return np.abs(aucs - aucs.mean(-1, keepdims=True)).max(-1)
 
 
-def p_value(found: float, permuted: np.ndarray) -> float:
-    return (1 + np.sum(permuted >= found - 1e-12)) / (1 + len(permuted))
+def p_value(found: float, under_null: np.ndarray) -> float:
+    return (1 + np.sum(under_null >= found - 1e-12)) / (1 + len(under_null))
 
 
 def contrast(first: np.ndarray, second: np.ndarray, rng: np.random.Generator) -> float:

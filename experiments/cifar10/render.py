@@ -1,17 +1,16 @@
 """Draw both studies from their tables: the rows, trade-off curves, AUCs, and epsilon.
 
-python -m experiments.cifar10.render --size full
+python -m experiments --figures --studies cifar10
 """
 
-import argparse
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from experiments.cifar10.audits import audited_curve
-from experiments.store import FIGURES, STORES, Store
+from experiments.cifar10.audits import audited_curve, is_capped
+from experiments.store import Store
 from experiments.style import (
     BLUE,
     GREEN,
@@ -23,11 +22,17 @@ from experiments.style import (
     legend_below,
     row_styles,
 )
+from pilu.auditing import most_provable
 from pilu.datasets import CIFAR10_CLASSES
 
 PICTURES = ("cifar10_rows", "cifar10_trade_offs", "cifar10_auc", "cifar10_epsilon")
 TITLES = {"features": "(a) frozen features", "images": "(b) small images, end to end"}
 SCORES = {"loss": "own loss, fixed", "linear": "linear", "mlp": "non-linear (MLP)"}
+CONTROLS = {
+    "loss": ("control, own loss", "x"),
+    "linear": ("control, linear", "+"),
+    "mlp": ("control, non-linear", "1"),
+}
 STYLES: dict[str, dict[str, Any]] = {
     "loss": {"color": GREEN, "marker": "o"},
     "linear": {"color": BLUE, "marker": "s"},
@@ -70,11 +75,6 @@ def tables_of(store: Store, name: str) -> Tables:
 
 def picked(audits: pd.DataFrame, score: str, comparison: str = "unlearned") -> pd.DataFrame:
     return audits[(audits["score"] == score) & (audits["comparison"] == comparison)]
-
-
-def short(value: float) -> str:
-    """A norm that fits below its mark."""
-    return f"{value:.2g}" if value >= 0.001 else "<0.001"
 
 
 def draw_rows(studies: list[Tables], folder: Path) -> None:
@@ -126,22 +126,20 @@ def draw_trade_offs(studies: list[Tables], folder: Path) -> None:
 
 
 def draw_auc(studies: list[Tables], folder: Path) -> None:
-    """AUC of every row with its interval, by each score, and of the control."""
-    options = {"height": 4.0, "sharex": True}
+    """AUC of every row with the bar of its bootstrap, by each score, and of the controls."""
+    options = {"height": 5.2, "sharex": True}
     with figure(folder, "cifar10_auc", 1, len(studies), **options) as axes:
         for panel, study in zip(axes[0], studies, strict=True):
             places = np.arange(len(study.rows))
-            ways = [(score, "unlearned") for score in SCORES] + [("loss", "control")]
-            for k, (score, comparison) in enumerate(ways):
+            ways = [(score, name, "unlearned", STYLES[score]) for score, name in SCORES.items()]
+            for score, (name, marker) in CONTROLS.items():
+                ways.append((score, name, "control", {"color": GREY, "marker": marker}))
+            for k, (score, label, comparison, style) in enumerate(ways):
                 some = picked(study.audits, score, comparison)
-                style = (
-                    STYLES[score] if comparison == "unlearned" else {"color": GREY, "marker": "x"}
-                )
                 spread = [some["auc"] - some["auc_low"], some["auc_high"] - some["auc"]]
-                label = SCORES[score] if comparison == "unlearned" else "control, own loss"
                 panel.errorbar(
-                    some["auc"], places + 0.2 * (k - 1.5), xerr=spread, fmt="", linestyle="none",
-                    label=label, **style,
+                    some["auc"], places + 0.14 * (k - 2.5), xerr=spread, fmt="", linestyle="none",
+                    label=label, elinewidth=0.8, capsize=1, **style,
                 )  # fmt: skip
             panel.axvline(0.5, color=GREY, linestyle=":", label="chance")
             labels = [
@@ -150,14 +148,14 @@ def draw_auc(studies: list[Tables], folder: Path) -> None:
             ]
             panel.set_yticks(places, labels)
             title = study.setting.replace(": ", "\n")
-            panel.set(xlabel="AUC, with its 95 % bootstrap interval", title=title)
+            panel.set(xlabel="AUC, with 95 % of its bootstrap", title=title)
         axes[0, 0].figure.suptitle("How well unlearned networks are told from retrained ones")
         legend_below(axes[0, 0], "")
 
 
 def draw_epsilon(studies: list[Tables], folder: Path) -> None:
     """epsilon-hat beside what is proved and what could be, and the paper's values."""
-    options = {"height": 3.6, "sharey": True}
+    options = {"height": 3.9, "sharey": True}
     with figure(folder, "cifar10_epsilon", 1, len(studies) + 1, **options) as axes:
         for panel, study in zip(axes[0], studies, strict=False):
             places = np.arange(len(study.rows))
@@ -169,29 +167,40 @@ def draw_epsilon(studies: list[Tables], folder: Path) -> None:
                     x, value, yerr=np.maximum(spread, 0), linestyle="none", label=SCORES[score],
                     **STYLES[score],
                 )  # fmt: skip
+                for at, top in zip(x, tops_of_capped(some), strict=True):
+                    look = {"arrowstyle": "->", "color": STYLES[score]["color"], "lw": 0.8}
+                    if np.isfinite(top):
+                        panel.annotate("", (at, 1.5 * top), (at, top), arrowprops=look)
                 panel.plot(
                     x, some["epsilon_lower"], linestyle="none", marker="_", markersize=6,
                     color=STYLES[score]["color"], label=f"proved at 95 %, {SCORES[score]}",
                 )  # fmt: skip
             most = picked(study.audits, "loss")["epsilon_provable"].max()
             panel.axhline(most, color=GREY, linestyle="--", label="most that could be proved")
-            labels = [short(row.gradient_norm) for row in study.rows.itertuples()]
-            panel.set_xticks(places, labels)
+            panel.set_xticks(places, map(str, study.rows["row"]), rotation=45)
             panel.set(xlabel="row, by |g|", title=study.setting.replace(": ", "\n"))
-        paper = np.array(sorted(PAPER.values(), key=lambda pair: pair[1]))
+        ordered = dict(sorted(PAPER.items(), key=lambda item: item[1][1]))
+        paper = np.array(list(ordered.values()))
         for k, score in enumerate(("linear", "mlp")):
             axes[0, -1].plot(np.arange(len(paper)), paper[:, k], linestyle="none", **STYLES[score])
         axes[0, -1].set(xlabel="row, by epsilon-hat", title="the paper, Table 3\nn = 500, R = 100")
-        axes[0, -1].set_xticks([])
-        axes[0, 0].set_ylabel("epsilon at delta = 1/n")
+        axes[0, -1].set_xticks(np.arange(len(paper)), map(str, ordered), rotation=45)
+        axes[0, -1].axhline(most_provable(100, 1 / 500)[1], color=GREY, linestyle="--")
+        axes[0, 0].set_ylabel("epsilon at delta = 1/n (linear below 1)")
         axes[0, 0].set_yscale("symlog", linthresh=1)
-        axes[0, 0].set_ylim(bottom=-0.1)
+        axes[0, 0].set_ylim(-0.1, 80)
         ticks = [0, 0.5, 1, 2, 5, 10, 20, 40]
         axes[0, 0].set_yticks(ticks, [f"{tick:g}" for tick in ticks])
         axes[0, 0].figure.suptitle(
-            "Estimates of epsilon with 95 % bootstrap intervals, and lower bounds"
+            "Estimates of epsilon with 95 % of their bootstrap, and lower bounds"
         )
         legend_below(axes[0, 0], "")
+
+
+def tops_of_capped(found: pd.DataFrame) -> np.ndarray:
+    """Where an estimate, or its bar, ends at the most that R runs can show; else not a number."""
+    capped = [is_capped(line, "high") for _, line in found.iterrows()]
+    return np.where(capped, found["epsilon_high"], np.nan)
 
 
 def render(store: Store, folder: Path) -> None:
@@ -200,14 +209,3 @@ def render(store: Store, folder: Path) -> None:
     draw_trade_offs(studies, folder)
     draw_auc(studies, folder)
     draw_epsilon(studies, folder)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", choices=tuple(STORES), default="full")
-    size = parser.parse_args().size
-    render(STORES[size], FIGURES[size])
-
-
-if __name__ == "__main__":
-    main()

@@ -44,7 +44,6 @@ MNIST: tuple[Claim, ...] = (
     baselines.better_than_dp_gd_at_every_row,
     baselines.opposite_behaviour,
     baselines.competitive_at_small_horizons,
-    baselines.residual_remains,
     baselines.formula_is_exact_at_the_minimiser_only,
 )
 CLAIMS = {"depth": DEPTH, "mnist": MNIST, "cifar10": CIFAR10}

@@ -9,13 +9,16 @@ from experiments.claims.finding import (
     IN_PART,
     NOTHING,
     SUBSTANTIAL,
+    VISIBLE,
     Finding,
     both,
     by_accountant,
+    by_noise,
     grid,
     loss,
     main_set,
     number,
+    references,
     span,
 )
 from experiments.store import Store
@@ -23,37 +26,67 @@ from experiments.store import Store
 ACCOUNTINGS = {"theorem": "renyi", "exact": "gdp"}
 
 
+def dp_gd_errors(store: Store, study: str, name: str) -> pd.DataFrame:
+    """By epsilon: DP-GD as in the paper, tuned, and the best of both and a constant.
+
+    One run in each cell of the grid chose what is tuned, so that the paper's setting may be better.
+    """
+    errors = {}
+    for kind in ("dp_gd", "dp_gd_tuned"):
+        table = store.read(f"{study}_{kind}")
+        curve = table[table["accounting"] == ACCOUNTINGS[name]].set_index("epsilon")[["mean"]]
+        errors[kind] = loss(study, curve)["mean"]
+    found = pd.DataFrame(errors)
+    return found.assign(best=found.min(axis=1).clip(upper=references(store, study)["constant"]))
+
+
 def against_dp_gd(store: Store, study: str, name: str) -> pd.DataFrame:
-    """Tuned DP-GD's error over pilu's, by epsilon (down) and row (across)."""
-    other = store.read(f"{study}_dp_gd_tuned")
-    curve = other[other["accounting"] == ACCOUNTINGS[name]].set_index("epsilon")[["mean"]]
+    """DP-GD's best error over pilu's, by epsilon (down) and row (across)."""
     ours = loss(study, grid(main_set(store, study)[name], "epsilon", "mean"))
-    return (1 / ours).mul(loss(study, curve)["mean"], axis=0)
+    return (1 / ours).mul(dp_gd_errors(store, study, name)["best"], axis=0)
+
+
+def choices_at_the_edge(store: Store, study: str) -> tuple[int, int]:
+    """How many choices of the tuning lie on the edge of its grid, of how many."""
+    tried, chosen = (store.read(f"{study}_{name}") for name in ("dp_gd_grid", "dp_gd_tuned"))
+    at_edge = np.zeros(len(chosen), dtype=bool)
+    for column in ("clipping", "step_factor"):
+        for end in (tried[column].min(), tried[column].max()):
+            at_edge |= np.isclose(chosen[column], end)
+    return int(at_edge.sum()), len(chosen)
 
 
 def better_than_dp_gd(store: Store, study: str) -> Finding:
     told, holds = {}, {}
     for name in ACCOUNTINGS:
         ratios = against_dp_gd(store, study, name)
-        easiest, hardest = ratios.iloc[:, 0], ratios.iloc[:, -1]
-        behind = ratios.index[hardest < 1 / COMPARABLE]
-        easy_gains = bool((easiest >= SUBSTANTIAL).any() and (easiest >= 1 / COMPARABLE).all())
-        holds[name] = easy_gains if not len(behind) else IN_PART if easy_gains else False
+        rows = by_noise(main_set(store, study)[name])
+        easiest, hardest = ratios[rows[0]], ratios[rows[-1]]
+        far_ahead, behind = easiest >= SUBSTANTIAL, hardest < 1 / COMPARABLE
+        easy_gains = bool(far_ahead.any() and (easiest >= 1 / COMPARABLE).all())
+        holds[name] = easy_gains if not behind.any() else IN_PART if easy_gains else False
         told[name] = (
-            f"{span(easiest)} times pilu's for the easiest row, {span(hardest)} for the hardest"
+            f"{span(easiest)} times pilu's for the easiest row ({rows[0]}; 2 or more at "
+            f"{epsilons(far_ahead)}, behind at {epsilons(easiest < 1 / COMPARABLE)}), "
+            f"{span(hardest)} for the hardest ({rows[-1]}; behind at {epsilons(behind)})"
         )
-        if len(behind):
-            told[name] += f", which is behind at epsilon = {', '.join(f'{e:g}' for e in behind)}"
     return Finding(
         "dp_gd",
         "Easy rows keep substantially more utility than under DP-GD at the same epsilon, hard "
         "rows remain comparable, or better.",
-        f"error of tuned DP-GD over all epsilon: {both(told)}",
+        f"error of DP-GD at its best: {both(told)}",
         holds["theorem"],
         holds["exact"],
-        "DP-GD with a tuned threshold and step size is a stronger rival than with the paper's "
-        "threshold, which biases it. Where the noise of the hardest row is large, it is ahead.",
+        "Where the noise of a row is large, DP-GD or even a constant is ahead. DP-GD starts at "
+        "zero and has to learn the mean of the targets through clipped gradients. By Renyi "
+        "accounting it is no better than a constant up to epsilon = 1.",
     )
+
+
+def epsilons(where: pd.Series) -> str:
+    """For which epsilon something is so."""
+    some = [f"{value:g}" for value in where.index[where]]
+    return f"epsilon = {', '.join(some)}" if some else "no epsilon"
 
 
 def opposite_behaviour(store: Store, study: str) -> Finding:
@@ -63,17 +96,22 @@ def opposite_behaviour(store: Store, study: str) -> Finding:
     told, holds = {}, {}
     for name, some in by_accountant(table, "method").items():
         curve = grid(some, "learning_steps", "epsilon")
-        rises = curve.iloc[-1] / curve.min()
-        holds[name] = bool(falls and (rises >= SUBSTANTIAL).all())
-        told[name] = f"rises by a factor {span(rises)} after its least"
+        rises, overall = curve.iloc[-1] / curve.min(), curve.iloc[-1] / curve.iloc[0]
+        always = bool((overall >= SUBSTANTIAL).all())
+        in_the_end = bool((rises >= SUBSTANTIAL).all())
+        holds[name] = (always or (IN_PART if in_the_end else False)) if falls else False
+        told[name] = (
+            f"last over first {span(overall)}, last over least {span(rises)}, least at "
+            f"T = {span(curve.idxmin())}"
+        )
     return Finding(
         "newton",
         "With T the Newton step's epsilon falls and pilu's rises.",
         f"Newton {number(newton.iloc[0])} to {number(newton.iloc[-1])}; pilu, {both(told)}",
         holds["theorem"],
         holds["exact"],
-        "The epsilon of some rows does not rise substantially. The exact epsilon mostly falls "
-        "with T too.",
+        "By Theorem 1 the epsilon of some rows falls first. The exact epsilon mostly falls with T "
+        "too.",
     )
 
 
@@ -140,7 +178,7 @@ def better_than_dp_gd_at_every_row(store: Store, study: str) -> Finding:
         "dp_gd",
         "pilu's trade-off is better than DP-GD's, with the largest gains on the most influential "
         "rows.",
-        f"against tuned DP-GD: {both(told)}",
+        f"against DP-GD at its best: {both(told)}",
         holds["theorem"],
         holds["exact"],
         "The gain is largest where the least noise is needed: on the easy rows. The hardest row "
@@ -151,6 +189,7 @@ def better_than_dp_gd_at_every_row(store: Store, study: str) -> Finding:
 
 def one_level_is_conservative(store: Store, study: str) -> Finding:
     uniform = store.read(f"{study}_uniform")
+    before, constant = references(store, study)[["before", "constant"]]
     told, holds = {}, {}
     for name, table in main_set(store, study).items():
         level = uniform[uniform["accountant"] == name].set_index("epsilon")
@@ -161,18 +200,20 @@ def one_level_is_conservative(store: Store, study: str) -> Finding:
         ratio = (
             level["noise"][EPSILON] / noise.iloc[median] if noise.iloc[median] > NOTHING else np.inf
         )
-        holds[name] = bool(ratio >= SUBSTANTIAL and common >= SUBSTANTIAL * error.iloc[median])
+        lost, own = ((e - before) / (constant - before) for e in (common, error.iloc[median]))
+        holds[name] = bool(lost >= VISIBLE and lost >= SUBSTANTIAL * own)
         told[name] = (
             f"{number(ratio)} times the median row's noise; error {number(common)} instead of "
-            f"{number(error.iloc[median])}"
+            f"{number(error.iloc[median])}, which is {lost:.0%} of all skill instead of {own:.1%}"
         )
     return Finding(
         "uniform",
-        "Calibration for the worst case costs much more utility than calibration for the row.",
+        "Uniform calibration for the worst case can severely degrade performance, unlike "
+        "calibration for the row.",
         f"the hardest row's noise for everybody, at epsilon = 1: {both(told)}",
         holds["theorem"],
         holds["exact"],
-        "With the exact accountant one level costs much more noise too, but the error stays low.",
+        "One level costs more noise too, but little of the skill.",
     )
 
 
@@ -180,11 +221,17 @@ def formula_is_exact_at_the_minimiser_only(store: Store, study: str) -> Finding:
     table = store.read(f"{study}_leave_one_out")
     at_minimiser = (table["minimiser_error"] / table["minimiser_without"]).max()
     after_steps = table["steps_error"] / table["steps_without"]
+    exact, visible = at_minimiser < 1e-6, bool((after_steps >= VISIBLE).all())
+    unit = " m" if study == "depth" else ""
     return Finding(
         "leave_one_out",
         "The closed-form leave-one-out formula holds at the minimiser and not after T steps.",
         f"residual of a row without itself: off by at most {at_minimiser:.1g} (relative) at the "
-        f"minimiser, by {after_steps.min():.2%} to {after_steps.max():.0%} after T steps",
-        bool(at_minimiser < 1e-6 and after_steps.max() > 1e-3),
+        f"minimiser; after T steps by {span(table['steps_error'])}{unit}, which is "
+        f"{after_steps.min():.2%} to {after_steps.max():.0%} of the residual, under "
+        f"{VISIBLE:.0%} for {(after_steps < VISIBLE).sum()} of {len(table)} rows",
+        (visible or (IN_PART if after_steps.max() > 1e-3 else False)) if exact else False,
         None,
+        "After so many steps the model is close enough to the minimiser for these rows. A large "
+        "share of a residual of millimetres is next to nothing.",
     )

@@ -2,6 +2,7 @@
 
 from experiments.claims.finding import (
     COMPARABLE,
+    IN_PART,
     NOTHING,
     PLATEAU,
     SATURATED,
@@ -21,8 +22,16 @@ def more_unlearning_helps(store: Store, study: str) -> Finding:
     told, holds = {}, {}
     for name, table in by_accountant(store.read(f"{study}_unlearning_steps")).items():
         lost = loss(study, grid(table, "unlearning_steps", "expected"))
-        holds[name] = bool((lost.diff().iloc[1:] <= 1e-4).all().all())
+        rising = (lost.diff().iloc[1:] > 1e-4).any()
+        holds[name] = True if not rising.any() else False if rising.all() else IN_PART
         told[name] = f"hardest row {number(lost.iloc[0, -1])} to {number(lost.iloc[-1, -1])}"
+        if rising.any():
+            worst = (lost.iloc[-1] - lost.min())[rising].idxmax()
+            told[name] += (
+                f"; {rising.sum()} of {len(rising)} rows rise again, row {worst} the most: "
+                f"{lost[worst].min():.4f} at K = {lost[worst].idxmin()}, "
+                f"{lost[worst].iloc[-1]:.4f} at {lost.index[-1]}"
+            )
     return Finding(
         "unlearning_steps",
         "More unlearning steps K improve the score monotonically.",

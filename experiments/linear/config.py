@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 EPSILONS = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5, 4.0, 6.5, 10.0)
+TUNED_RUNS = 10  # of DP-GD with each threshold and step size that was chosen
 SEVEN = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 

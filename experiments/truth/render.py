@@ -1,9 +1,8 @@
 """What every method claims over what is true, one line a method.
 
-python -m experiments.truth.render --size full
+python -m experiments --figures --studies truth
 """
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import pandas as pd
 from matplotlib import ticker
 from matplotlib.lines import Line2D
 
-from experiments.store import FIGURES, STORES, Store
+from experiments.store import Store
 from experiments.style import BLUE, GREY, ORANGE, PAGE, figure
-from experiments.truth.scores import REFUTED, TABLE
+from experiments.truth.scores import OPEN, REFUTED, TABLE
 
 NAME = "truth_claims"
 PICTURES = (NAME,)
@@ -59,16 +58,17 @@ def render(store: Store, folder: Path) -> None:
 def _points(panel: Any, place: int, lines: pd.DataFrame) -> None:
     heights = place + _SPREAD * np.linspace(-0.5, 0.5, len(lines) + 2)[1:-1]
     for x, y, line in zip(ratios(lines), heights, lines.itertuples(), strict=True):
-        panel.plot(x, y, **_style(REFUTED in line.verdict, pd.notna(line.outside)))
+        refuted, known = REFUTED in line.verdict, line.verdict != OPEN
+        panel.plot(x, y, **_style(refuted, pd.notna(line.outside), known))
 
 
-def _style(refuted: bool, outside: bool) -> dict[str, Any]:
+def _style(refuted: bool, outside: bool, known: bool = True) -> dict[str, Any]:
     colour = ORANGE if refuted else GREY if outside else BLUE
     return {
         "color": colour,
         "marker": "X" if refuted else "o",
         "markersize": 4.5 if refuted else 3.5,
-        "markerfacecolor": "white" if outside else colour,
+        "markerfacecolor": "white" if outside or not known else colour,
         "markeredgewidth": 0.7,
         "linestyle": "",
     }
@@ -87,30 +87,20 @@ def _axes(panel: Any, methods: list[str]) -> None:
     panel.xaxis.set_major_locator(ticker.LogLocator(10, numticks=12))
     panel.xaxis.set_minor_locator(ticker.NullLocator())
     panel.xaxis.set_major_formatter(ticker.FuncFormatter(_tick))
-    panel.text(0.8, -1, "below: claim false", ha="right", va="center", color=ORANGE)
-    panel.text(1.25, -1, "above: not refuted, and looser to the right", va="center", color=BLUE)
+    panel.text(0.8, -1, "left: claim false", ha="right", va="center", color=ORANGE)
+    panel.text(1.25, -1, "right: not refuted, and looser", va="center", color=BLUE)
     words = {
         "not refuted": (False, False),
+        "not refuted by runs": (False, False, False),
         "refuted": (True, False),
         "outside of its assumptions": (False, True),
         "outside, and refuted": (True, True),
     }
     handles = [Line2D([], [], **_style(*style), label=word) for word, style in words.items()]
-    panel.figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    panel.figure.legend(handles=handles, loc="outside lower center", ncols=5)
 
 
 def _tick(ratio: float, _: int) -> str:
     if ratio <= LEAST:
         return f"{ratio:g}\nor less"
     return f"{ratio:,.0f}\nor more" if ratio >= MOST else f"{ratio:,g}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", choices=tuple(STORES), default="full")
-    size = parser.parse_args().size
-    render(STORES[size], FIGURES[size])
-
-
-if __name__ == "__main__":
-    main()

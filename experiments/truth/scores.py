@@ -95,7 +95,7 @@ def judge(claim: Claim, truth: Interval) -> tuple[str, float]:
     """The verdict, and by how much: true over claimed where refuted, claimed over true elsewhere.
 
     A claim falls only to the lower end of the truth, and is called true only above its upper end.
-    Between them it is not refuted.
+    Between them it is not refuted, and a claim that stands has a factor of at least one.
     """
     outside = bool(claim.unmet)
     if truth.lower > claim.epsilon:
@@ -103,7 +103,7 @@ def judge(claim: Claim, truth: Interval) -> tuple[str, float]:
         return OUTSIDE_REFUTED if outside else REFUTED, factor
     factor = 1.0 if claim.epsilon == 0 else math.inf
     if truth.value > 0:
-        factor = claim.epsilon / truth.value
+        factor = max(claim.epsilon / truth.value, 1.0)
     if outside:
         return OUTSIDE_STANDS, factor
     if truth.upper * (1 - _ACCURACY) > claim.epsilon:

@@ -546,7 +546,8 @@ def test_forgotten_people_are_not_learned_again_without_a_word(fitted):
         "add store more.csv --returned c7"
     )
     assert fitted.json("add store more.csv --without-forgotten")["n_rows_left"] == 128
-    assert "in the table again" in fitted("sync store")
+    assert "c3 is in the table again. Leave them out by" in fitted("sync store")
+    assert "c3 is in the table again, and left out.\n" in fitted("sync store --without-forgotten")
     back = fitted.json("sync store --yes --returned c3 --receipt back.json")
     assert back["applied"]
     assert back["n_rows_left"] == 132

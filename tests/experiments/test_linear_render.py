@@ -4,6 +4,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from experiments.linear.config import TUNED_RUNS
 from experiments.linear.figures import PICTURES, TABLES, of_study, script
 from experiments.linear.render import curves, rows
 from experiments.linear.render.noise import noise as draw_noise
@@ -14,6 +15,7 @@ from PIL import Image
 
 DRAWN = [(study, name) for study in ("depth", "mnist") for name in of_study(PICTURES, study)]
 # What the scripts do not call by their own names, or draw more than once.
+TUNED = f"DP-GD, tuned ({TUNED_RUNS} runs)"
 FILES = {
     ("depth", "rows"): ["depth_scene", "depth_patches"],
     ("depth", "privacy_utility"): ["depth_privacy_utility", "depth_privacy_utility_ends"],
@@ -110,6 +112,11 @@ def drawn(monkeypatch, tmp_path):
     return draw
 
 
+def with_marks(panel):
+    """Error bars that have marks; the legend's explanation of them has none."""
+    return [bars for bars in panel.containers if len(bars[0].get_xdata())]
+
+
 def test_curves_are_those_of_the_table(reproduced, drawn):
     """Means with one deviation to each side, on the expectation, panel by panel."""
     store = reproduced.store
@@ -117,8 +124,8 @@ def test_curves_are_those_of_the_table(reproduced, drawn):
     (left, right), _ = drawn(script("render", "privacy_utility").render, store, "depth")
     for panel, accountant in ((left, "theorem"), (right, "exact")):
         names = curves.labels(store, "depth", "three")
-        assert len(panel.containers) == len(names) == 3
-        for bars, (row, label) in zip(panel.containers, names.items(), strict=True):
+        assert len(with_marks(panel)) == len(names) == 3
+        for bars, (row, label) in zip(with_marks(panel), names.items(), strict=True):
             here = (table["row"] == row) & (table["accountant"] == accountant)
             some = table[here & (table["set"] == "three")]
             marks, _, (lines,) = bars
@@ -135,7 +142,7 @@ def test_curves_are_those_of_the_table(reproduced, drawn):
 
 def test_dp_gd_stands_beside_its_own_accounting(reproduced, drawn):
     ((left, right),) = drawn(script("render", "dp_gd").render, reproduced.store, "depth")
-    for name, label in (("dp_gd", "DP-GD, as in the paper"), ("dp_gd_tuned", "DP-GD, tuned")):
+    for name, label in (("dp_gd", "DP-GD, as in the paper"), ("dp_gd_tuned", TUNED)):
         table = reproduced.store.read(f"depth_{name}")
         for panel, accounting in ((left, "renyi"), (right, "gdp")):
             bars = next(bars for bars in panel.containers if bars.get_label() == label)
@@ -174,6 +181,20 @@ def test_a_curve_that_ends_is_crossed_out_where_it_ends():
     plt.close()
 
 
+def test_panels_of_one_scale_and_panels_of_their_own(reproduced, drawn):
+    """Depth's exact errors are close together: a common scale would hide them."""
+    for study, own in (("depth", True), ("mnist", False)):
+        (panels,) = drawn(script("render", "unlearning_steps").render, reproduced.store, study)
+        table = reproduced.store.read(f"{study}_unlearning_steps")
+        assert (panels[0].get_ylim() != panels[1].get_ylim()) == own
+        assert panels[2].get_ylim() == panels[3].get_ylim()
+        for panel, accountant in zip(panels[:2], ("theorem", "exact"), strict=True):
+            means = table["mean"][table["accountant"] == accountant]
+            means = means if study == "depth" else 1 - means
+            low, high = panel.get_ylim()
+            assert low <= means.min() <= means.max() <= high
+
+
 def test_newton_is_drawn_in_both_panels(reproduced, drawn):
     table = reproduced.store.read("mnist_newton")
     ((left, right),) = drawn(script("render", "newton").render, reproduced.store, "mnist")
@@ -208,7 +229,7 @@ def test_accuracies_are_drawn_as_errors(reproduced, drawn):
     assert left.get_ylabel() == "test error (share of digits)"
     table = reproduced.store.read("mnist_privacy_utility")
     first = table[(table["row"] == table["row"].iloc[0]) & (table["accountant"] == "theorem")]
-    np.testing.assert_allclose(left.containers[0][0].get_ydata(), 1 - first["mean"])
+    np.testing.assert_allclose(with_marks(left)[0][0].get_xydata()[:, 1], 1 - first["mean"])
 
 
 def test_digits_are_shown_with_what_they_are(reproduced, drawn):

@@ -251,6 +251,14 @@ def test_texts_in_a_list_are_forgotten_with_their_words():
     assert "novel" in model.released_[0].vocabulary_
 
 
+def test_a_frame_in_place_of_texts_is_refused():
+    texts = pd.DataFrame({"text": ["good bed", "bad bed", "good view", "bad view"]})
+    model = Forgetful(make_pipeline(TfidfVectorizer(), LogisticRegression()))
+    with pytest.raises(WrongInput, match=r"one for each of the 4 rows, got 1\. .* one column"):
+        model.fit(texts, [1, 0, 1, 0])
+    assert model.fit(texts["text"], [1, 0, 1, 0]).score(texts["text"], [1, 0, 1, 0]) == 1
+
+
 def test_a_pipeline_that_was_fitted_outside_leaves_no_parameters_in_a_pickle():
     X, y, _ = frame()
     outside = pipeline().fit(X, y)

@@ -65,6 +65,14 @@ def test_an_addition_with_absent_rows_is_refused_or_has_them():
         model.add(X[:1], y[:1])
 
 
+def test_all_absent_rows_are_named_in_one_request():
+    left = np.arange(60) >= 12
+    model = reloaded(Forgetful(Ridge()).fit(X, y)).attach(X[left], y[left])
+    with pytest.raises(WrongInput, match=r"1, 2, .*, 10 and 1 more are missing .* in one request"):
+        model.unlearn(rows=[0])
+    assert model.unlearn(rows=range(12)).rows == tuple(range(12))
+
+
 def test_a_category_stays_a_category_when_rows_come_and_go():
     frame = pd.DataFrame({"a": X[:, 0], "city": pd.Categorical(RNG.choice(["B", "O", "R"], 60))})
     columns = make_column_transformer(

@@ -13,11 +13,11 @@ import pandas as pd
 
 from experiments.linear.command import compute_script
 from experiments.linear.compute.dp_gd import ACCOUNTINGS, QUANTILE, clipped_runs
+from experiments.linear.config import TUNED_RUNS
 from experiments.linear.engine import Engine, summary
 
 THRESHOLDS = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)  # times the paper's
 STEPS = (1 / 4, 1.0, 4.0, 16.0)  # times the study's step size
-N_RUNS = 10
 
 
 def compute(engine: Engine) -> dict[str, pd.DataFrame]:
@@ -28,10 +28,11 @@ def compute(engine: Engine) -> dict[str, pd.DataFrame]:
     best = tried.groupby(curve, sort=False)["score"].agg(best_of(engine))
     chosen = tried.loc[best, [*curve, "clipping", "step_factor", "noise"]]
     C, factor, noise = (
-        np.repeat(chosen[name].to_numpy(), N_RUNS) for name in ("clipping", "step_factor", "noise")
+        np.repeat(chosen[name].to_numpy(), TUNED_RUNS)
+        for name in ("clipping", "step_factor", "noise")
     )
     scores = clipped_runs(engine, C, noise, forgotten, factor, stream=11)
-    summaries = pd.DataFrame([summary(runs) for runs in scores.reshape(len(chosen), N_RUNS)])
+    summaries = pd.DataFrame([summary(runs) for runs in scores.reshape(len(chosen), TUNED_RUNS)])
     return {
         "dp_gd_tuned": pd.concat([chosen.reset_index(drop=True), summaries], axis=1),
         "dp_gd_grid": tried,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
+from matplotlib import ticker
 
 from experiments.store import Store
 from experiments.style import (
@@ -17,6 +18,7 @@ from experiments.style import (
 
 SCORES = {"depth": "test RMSE (m)", "mnist": "test error (share of digits)"}
 LEGEND = "quantile of |gradient| (row)"
+OWN_SCALES = ("depth",)  # exact errors differ by hundredths: a common scale would hide them
 NOTHING = 1e-6  # noise below this is the rounding floor: none is needed
 # Scores that need no request: their table's name, the legend's, and the look.
 REFERENCES = {
@@ -95,6 +97,13 @@ def scale_scores(axes: Any, study: str) -> None:
         plain_log_axis(panel.yaxis)
         if study == "mnist":
             panel.set_ylim(top=1.15)
+
+
+def few_ticks(axis: Any) -> None:
+    """A logarithmic axis of less than a decade, with evenly spaced numbers."""
+    axis.set_major_locator(ticker.MaxNLocator(6))
+    axis.set_minor_locator(ticker.NullLocator())
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def finish(axes: Any, study: str, runs: int, expectation: bool = True) -> None:

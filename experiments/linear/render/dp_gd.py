@@ -6,6 +6,7 @@ python -m experiments.linear.render.dp_gd --study depth --size full
 from pathlib import Path
 
 from experiments.linear.command import render_script
+from experiments.linear.config import TUNED_RUNS
 from experiments.linear.render.curves import (
     as_error,
     compare_with,
@@ -16,12 +17,12 @@ from experiments.linear.render.curves import (
     runs_and_expectation,
 )
 from experiments.store import Store
-from experiments.style import GREY, ORANGE, figure, plain_log_axis
+from experiments.style import GREY, PINK, figure, plain_log_axis
 
 # The paper's own accounting beside the theorem, the tight one beside the exact accountant.
 BESIDE = ("renyi", "gdp")
 RIVALS = {
-    "dp_gd_tuned": ("DP-GD, tuned", ORANGE, "--"),
+    "dp_gd_tuned": (f"DP-GD, tuned ({TUNED_RUNS} runs)", PINK, "--"),
     "dp_gd": ("DP-GD, as in the paper", GREY, ":"),
 }
 

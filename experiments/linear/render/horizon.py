@@ -5,8 +5,10 @@ from pathlib import Path
 from experiments.linear.render.curves import (
     LEGEND,
     NOTHING,
+    OWN_SCALES,
     compare_with,
     draw_panels,
+    few_ticks,
     labels,
     n_runs,
     runs_and_expectation,
@@ -23,11 +25,16 @@ def render_horizon(store: Store, study: str, folder: Path, x: str, label: str) -
     """The table of the ablation over x: `unlearning_steps` or `learning_steps`."""
     table, names = store.read(f"{study}_{x}"), labels(store, study)
     with figure(folder, f"{study}_{x}", 2, 2, sharex=True, height=5.2) as axes:
-        for panels in axes:
-            panels[1].sharey(panels[0])
+        axes[1, 1].sharey(axes[1, 0])
+        if study not in OWN_SCALES:
+            axes[0, 1].sharey(axes[0, 0])
         draw_panels(axes[0], table, names, x, runs_and_expectation(x, study))
+        limits = axes[0, 1].get_ylim()  # the constant would flatten all curves
         compare_with(axes[0], store, study)
         scale_scores(axes[0], study)
+        if study in OWN_SCALES:
+            axes[0, 1].set_ylim(limits)
+            few_ticks(axes[0, 1].yaxis)
         for panel in axes[1]:
             panel.set(xscale="log", yscale="log", xlabel=label)
         draw_panels(axes[1], table, names, x, lambda *given: noise(*given, x))

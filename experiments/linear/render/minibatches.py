@@ -10,8 +10,10 @@ import pandas as pd
 from experiments.linear.command import render_script
 from experiments.linear.render.curves import (
     LEGEND,
+    OWN_SCALES,
     SCORES,
     compare_with,
+    few_ticks,
     labels,
     n_runs,
     runs_and_expectation,
@@ -25,7 +27,7 @@ from experiments.style import TITLES, figure, legend_below, row_styles
 def render(store: Store, study: str, folder: Path) -> None:
     names, panels = labels(store, study), by_batch_size(store, study)
     styles, draw = row_styles(list(names)), runs_and_expectation("epsilon", study)
-    options = {"sharex": True, "sharey": True, "height": 5.0}
+    options = {"sharex": True, "sharey": "row" if study in OWN_SCALES else True, "height": 5.0}
     with figure(folder, f"{study}_minibatches", 2, len(panels), **options) as axes:
         for line, accountant in zip(axes, TITLES, strict=True):
             for panel, table in zip(line, panels.values(), strict=True):
@@ -34,8 +36,12 @@ def render(store: Store, study: str, folder: Path) -> None:
                     draw(panel, some[some["row"] == row], styles[row], label)
                 panel.set_xscale("log")
             line[0].set_ylabel(f"{TITLES[accountant]}\n{SCORES[study]}")
+        limits = axes[1, 0].get_ylim()
         compare_with(axes.ravel(), store, study, ("constant",))
         scale_scores(axes.ravel(), study)
+        if study in OWN_SCALES:  # the constant would flatten all curves
+            axes[1, 0].set_ylim(limits)
+            few_ticks(axes[1, 0].yaxis)
         for panel, title in zip(axes[0], panels, strict=True):
             panel.set_title(title)
         for panel in axes[1]:

@@ -8,11 +8,11 @@ from pathlib import Path
 from experiments.linear.command import render_script
 from experiments.linear.render.curves import LEGEND, draw_panels, labels
 from experiments.store import Store
-from experiments.style import GREY, ORANGE, figure, legend_below, plain_log_axis
+from experiments.style import GREY, figure, legend_below, plain_log_axis
 
 CURVES = (
     ("newton", GREY, "Newton step, as in the paper (not proved)"),
-    ("newton, proved", ORANGE, "Newton step, proved"),
+    ("newton, proved", "black", "Newton step, proved"),
 )
 
 

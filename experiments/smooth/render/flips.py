@@ -51,15 +51,16 @@ def share_caught(panel, table, summary) -> None:
             caught.append(np.cumsum(flipped) / flipped.sum())
         low, mean, high = np.min(caught, axis=0), np.mean(caught, axis=0), np.max(caught, axis=0)
         panel.fill_between(looked, low, high, color=colour, alpha=0.15, step="post", linewidth=0)
-        label = f"{label}: AUC {summary[f'auc_{order}'].mean():.3f}"
+        label = f"{label.removeprefix('by ')}: {summary[f'auc_{order}'].mean():.3f}"
         look = {"color": colour, "linestyle": dashes, "drawstyle": "steps-post"}
         panel.plot(looked, mean, label=label, **look)
-    panel.plot(looked, looked / 100, color=GREY, linestyle=":", label="by chance")
+    panel.plot(looked, looked / 100, color=GREY, linestyle=":", label="chance")
     panel.set(xscale="log", xlim=(0.1, 100), ylim=(0, 1.02), xlabel="rows inspected (%)")
     panel.set_ylabel("share of flipped rows found")
     panel.set_title(f"mean and range of {len(summary)} draws")
     plain_log_axis(panel.xaxis)
-    panel.legend(loc="upper left")
+    place = {"loc": "lower left", "bbox_to_anchor": (0.41, 0.24)}  # between the curves
+    panel.legend(title="order: AUC", alignment="left", **place)
 
 
 if __name__ == "__main__":

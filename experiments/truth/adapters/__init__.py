@@ -1,7 +1,7 @@
 """One module a method. `ADAPTERS` are all of them, in the order of the table."""
 
 from experiments.truth.adapters.certified_removal import (
-    DataDependentBound,
+    Budget,
     ExactMinimiser,
     ExactStepsBound,
     FixedResidual,
@@ -56,14 +56,15 @@ ADAPTERS: tuple[Adapter, ...] = (
     ExactStepsBound(),
     MeasuredResidual(),
     WorstCaseBound(),
-    DataDependentBound(),
-    StoppedSolver(),
+    Budget(),
+    Budget("certified removal, budget, retrained anew", anew=True),
     LangevinUnlearning(),
     NotConverged(),
     NotProjected(),
     DescentToDelete(),
     StoppedEarly(),
     PublishedState(),
+    StoppedSolver(),
     WrongSign(),
     WrongSignOnLine(),
     DoesNothing(),

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,10 @@ from pilu.estimators.requests import separate
 from pilu.estimators.ridge import LangevinRidge, LangevinRidgeClassifier
 from pilu.estimators.utility import Validation
 from pilu.exceptions import PiluError, WrongInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from tqdm import tqdm
 
 Array = NDArray[np.float64]
 Argument = TypeVar("Argument")
@@ -84,7 +88,7 @@ def compare(
     y_test: Any = None,
     model: LangevinEstimator | None = None,
     n_unlearn_steps: int = 80,
-) -> Any:
+) -> "pd.DataFrame":
     """How each method answers each request: claim, error, time, rows read.
 
     Every method learns once from all rows and answers every request as if it were the only one.
@@ -135,7 +139,9 @@ def compare(
     >>> frame[["method", "epsilon", "certified"]].to_string(index=False).split()[3:]
     ['redraw', '0.0', 'True', 'projective', 'residual', 'inf', 'False']
     """
-    pandas = need("pandas", for_="compare", extra="pandas")
+    need("pandas", for_="compare", extra="pandas")
+    import pandas as pd
+
     chosen = _resolved(methods)
     if model is None:
         floats = np.asarray(y).dtype.kind == "f"
@@ -147,13 +153,13 @@ def compare(
         for method in chosen:
             bar.set_description(method.name)
             lines += _lines(method, task, groups, errors, bar)
-    frame = pandas.DataFrame(lines)
+    frame = pd.DataFrame(lines)
     further = [name for name in frame.columns if name not in _COLUMNS]
     return frame.reindex(columns=[*_COLUMNS, *further])
 
 
 def _lines(
-    method: Method, task: Task, requests: list[Rows], errors: "_TestErrors", bar: Any
+    method: Method, task: Task, requests: list[Rows], errors: "_TestErrors", bar: "tqdm[NoReturn]"
 ) -> list[dict[str, Any]]:
     # A new task: what one method has computed must not save time for another.
     learned, fit_seconds = _timed(method.fit, replace(task))

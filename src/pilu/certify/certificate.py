@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.certify.promises import REFERENCES, limits_of, promises_of
+from pilu.certify.promises import REFERENCES, limits_of, line_of, promises_of
 from pilu.exceptions import CertificateMismatch
 
 SCHEMA = "pilu.certificate/2"
@@ -117,6 +117,9 @@ class Certificate:
     evidence_sha256: str
     versions: Mapping[str, str]
     utility: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:  # short, and without the evidence: it may end up in a notebook
+        return f"Certificate({line_of(_fields_of(self))})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Certificate.from_json, (self.to_json(),)

@@ -124,7 +124,9 @@ class Exact:
                 for groups, rows in pack(sizes, _PIECE if portable is not None else 1):
                     yield block.part(rows), sizes[groups]
 
-        answers, n_jobs = [], effective_n_jobs(None) if portable is not None else 1
+        answers, n_jobs = [], 1
+        if portable is not None:  # None: what `joblib.parallel_config` says
+            n_jobs = effective_n_jobs(None)  # type: ignore[arg-type]  # the stub forgets None
         for piece in map_in_order(work, pieces(), n_jobs):
             answers.append(piece)
             progress(len(piece))

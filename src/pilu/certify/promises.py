@@ -51,6 +51,15 @@ _LIMITS_OF_REFIT = (
 )
 
 
+def line_of(record: Mapping[str, Any]) -> str:
+    """The method, the number of rows and the total guarantee, in a line."""
+    n = len(record["rows"])
+    rows = f"{n} row{'' if n == 1 else 's'}, " if n else ""
+    total = "total " if record["conditional_on"] else ""
+    epsilon, delta = up(record["total_epsilon"]), up(record["total_delta"])
+    return f"{record['method']}, {rows}{total}epsilon {epsilon}, {total}delta {delta}"
+
+
 def limits_of(record: Mapping[str, Any]) -> tuple[str, ...]:
     """What a certificate does not guarantee, in sentences."""
     return _LIMITS_OF_REFIT if record["method"] == "refit" else _LIMITS_OF_CHAINS

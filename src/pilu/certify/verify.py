@@ -39,7 +39,11 @@ def verify(certificate: Certificate) -> dict[str, bool]:
     CertificateMismatch
         If a number is wrong; the message names it.
     """
-    require(isinstance(certificate, Certificate), "certificate must be a pilu.Certificate")
+    if not isinstance(certificate, Certificate):
+        raise CertificateMismatch(
+            f"certificate must be a pilu.Certificate, got {type(certificate).__name__}. Read its "
+            "JSON by pilu.Certificate.from_json."
+        )
     try:
         certificate = Certificate.from_json(certificate.to_json())  # checks the types of all fields
         _check_fields(certificate)

@@ -70,7 +70,12 @@ def shortfall_by_descent(
         value, gradient = objective(point.reshape(theta.shape))
         return value, gradient.ravel()
 
-    options = {"maxfun": most_passes, "maxiter": most_passes}
-    found = minimize(flat, theta.ravel(), jac=True, method="L-BFGS-B", options=options)
+    found = minimize(
+        flat,
+        theta.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxfun": most_passes, "maxiter": most_passes},
+    )
     least = min(value, float(found.fun))
     return Shortfall(1 - max(value - noise, least) / scale, 1 - least / scale)

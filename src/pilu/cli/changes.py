@@ -232,7 +232,7 @@ def sync(
             "forgotten_people": list(difference.forgotten_people),
             "applied": yes and not nothing_to_do,
         }
-        text = _describe_difference(difference)
+        text = _describe_difference(difference, leave_out=bool(without_forgotten))
         if not shown["applied"]:
             text += (
                 "\nThe model follows the table already."
@@ -338,7 +338,7 @@ def _change(
         ) from None
 
 
-def _describe_difference(difference: Any) -> str:
+def _describe_difference(difference: Any, *, leave_out: bool) -> str:
     lines = [
         f"new:         {count(difference.n_new, 'row')}; "
         f"{count(len(difference.new_people), 'new person', 'new people')}",
@@ -349,9 +349,9 @@ def _describe_difference(difference: Any) -> str:
     ]
     if difference.forgotten_people:
         n, shown = len(difference.forgotten_people), ", ".join(difference.forgotten_people[:10])
+        advice = "Leave them out by --without-forgotten, or name those who came back by --returned"
         lines.append(
             f"forgotten:   {shown}{', ...' * (n > 10)} {'is' if n == 1 else 'are'} in the table "
-            "again. Leave them out by --without-forgotten, or name those who came back by "
-            "--returned."
+            f"again{', and left out' if leave_out else f'. {advice}'}."
         )
     return "\n".join(lines)

@@ -1,11 +1,14 @@
 """What all sources of a table share: files, DuckDB and PostgreSQL."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pilu._checks import complaint, first_line
 from pilu._extras import need
 from pilu.exceptions import WrongInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _LISTED = 12  # names in a message
 
@@ -21,10 +24,12 @@ class Source(Protocol):
     def exists(self) -> bool:
         """Whether it can be opened now; rows are not read."""
 
-    def schema(self, as_text: Sequence[str] = ()) -> Any:
+    def schema(self, as_text: Sequence[str] = ()) -> "pa.Schema":
         """Names and types of all columns, as a `pyarrow.Schema`."""
 
-    def read(self, columns: Sequence[str] | None = None, *, as_text: Sequence[str] = ()) -> Any:
+    def read(
+        self, columns: Sequence[str] | None = None, *, as_text: Sequence[str] = ()
+    ) -> "pa.Table":
         """All rows of some columns, or of all, as a `pyarrow.Table`.
 
         Parameters
@@ -79,7 +84,7 @@ def listed(names: Sequence[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown or "none"
 
 
-def with_rows(name: str, table: Any) -> Any:
+def with_rows(name: str, table: "pa.Table") -> "pa.Table":
     """The table, unless it has no rows."""
     if not table.num_rows:
         raise WrongInput(
@@ -88,7 +93,7 @@ def with_rows(name: str, table: Any) -> Any:
     return table
 
 
-def plain(table: Any, as_text: Sequence[str]) -> Any:
+def plain(table: "pa.Table", as_text: Sequence[str]) -> "pa.Table":
     """Without metadata, and decimals as double precision, except in columns of names."""
     pa = arrow()
     fields = [
@@ -99,10 +104,11 @@ def plain(table: Any, as_text: Sequence[str]) -> Any:
         column if column.type == field.type else column.cast(field.type)
         for column, field in zip(table.columns, fields, strict=True)
     ]
-    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+    table = pa.Table.from_arrays(columns, schema=pa.schema(fields))
+    return table
 
 
-def plain_schema(schema: Any, as_text: Sequence[str]) -> Any:
+def plain_schema(schema: "pa.Schema", as_text: Sequence[str]) -> "pa.Schema":
     """The schema that `plain` gives to a table."""
     return plain(schema.empty_table(), as_text).schema
 
@@ -112,5 +118,5 @@ def reason(error: Exception) -> str:
     return first_line(error).rstrip(".! ")
 
 
-def _is_amount(field: Any, as_text: Sequence[str]) -> bool:
+def _is_amount(field: "pa.Field[Any]", as_text: Sequence[str]) -> bool:
     return bool(arrow().types.is_decimal(field.type)) and field.name not in as_text

@@ -202,10 +202,12 @@ class Desk(ABC):
 
     # Predictions and releases
 
-    def predict_table(self, rows: str | Path, out: Path, *, probabilities: bool = False) -> int:
+    def predict_table(
+        self, rows: str | Path, out: str | Path, *, probabilities: bool = False
+    ) -> int:
         """Write predictions for the rows of a table as CSV; returns how many there are."""
         self._check_outside(out)
-        return write_predictions(*self._predictions(rows, probabilities), out)
+        return write_predictions(*self._predictions(rows, probabilities), Path(out))
 
     @abstractmethod
     def predictor(self) -> Predictor:
@@ -215,7 +217,7 @@ class Desk(ABC):
         """Rows to add or to correct as a table, or an error with all of their problems."""
         raise WrongInput("only a store of the method refit takes rows that come and go.")
 
-    def _check_outside(self, out: Path | None) -> None:
+    def _check_outside(self, out: str | Path | None) -> None:
         """Refuse to put a file into the store, where it would be taken for damage."""
         if out is not None and self.folder.resolve() in Path(out).resolve().parents:
             raise WrongInput(f"out must not be in the store, got {out}. Choose another folder.")
@@ -228,12 +230,13 @@ class Desk(ABC):
     def tables(self) -> list[str]:
         """Where the store finds its rows."""
 
-    def release(self, out: Path | None = None, format: str = "json") -> dict[str, Any]:
+    def release(self, out: str | Path | None = None, format: str = "json") -> dict[str, Any]:
         """Write the model to a file that may be handed out; logged, and bound to its certificate.
 
         Returns what the log keeps, with the coefficients if the format is "json".
         """
         check_choice("format", format, self.formats)
+        out = None if out is None else Path(out)
         self._check_outside(out)
         snapshot = self.store.read()
         content, record = self._released(snapshot, format)
@@ -256,7 +259,7 @@ class Desk(ABC):
     # Reports and checks
 
     def report(
-        self, out: Path | None = None, table: str | Path | None = None, *, people: int = 500
+        self, out: str | Path | None = None, table: str | Path | None = None, *, people: int = 500
     ) -> str:
         """Write an HTML page about the store, and return it.
 

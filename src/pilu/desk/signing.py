@@ -115,11 +115,11 @@ def _encoded(kind: str, body: bytes) -> bytes:
     return b"DSSEv1 %d %b %d %b" % (len(name), name, len(body), body)
 
 
-def load_key(path: Path, kind: Literal["private", "public"]) -> Any:
+def load_key(path: str | Path, kind: Literal["private", "public"]) -> Any:
     """The Ed25519 key in a PEM file; anything else is refused."""
     serialization, ed25519 = _cryptography()
     try:
-        content = path.read_bytes()
+        content = Path(path).read_bytes()
     except OSError as error:
         raise WrongInput(f"{path} must be a {kind} key: {error.strerror}.") from None
     try:

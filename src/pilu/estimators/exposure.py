@@ -7,12 +7,15 @@ docs/exposure.md says what the number means and what it takes as given.
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pilu._extras import need
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -89,9 +92,11 @@ class Exposure:
         span = f"epsilon {middle:.4g} (median) to {most:.4g} (largest)"
         return f"Exposure({n} requests, {span}, delta {self.delta:.3g})"
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> "pd.DataFrame":
         """A pandas DataFrame with one line per request (needs the extra ``pilu[pandas]``)."""
-        pd = need("pandas", for_="Exposure.to_frame", extra="pandas")
+        need("pandas", for_="Exposure.to_frame", extra="pandas")
+        import pandas as pd
+
         columns = {
             "name": self.names,
             "rows": self.requests,

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from joblib import parallel_config
@@ -17,6 +17,9 @@ from pilu.data.rows import Request
 from pilu.estimators.fitted import Fitted
 from pilu.estimators.requests import live_rows, separate
 from pilu.estimators.utility import Utility, Validation, predict_utility
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -72,9 +75,11 @@ class Quote:
             f"{self.accountant['name']})"
         )
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> "pd.DataFrame":
         """A pandas DataFrame with one line per request (needs the extra ``pilu[pandas]``)."""
-        pd = need("pandas", for_="Quote.to_frame", extra="pandas")
+        need("pandas", for_="Quote.to_frame", extra="pandas")
+        import pandas as pd
+
         columns = {
             "rows": self.requests,
             "n_rows": [len(r) for r in self.requests],

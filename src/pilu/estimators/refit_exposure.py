@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ from pilu.refit.settings import Options
 from pilu.refit.shape import Shape
 from pilu.refit.shifts import Measured
 from pilu.refit.solve import solve
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[np.float64]
 
@@ -101,9 +104,11 @@ class ExposurePlan:
     delta: float
     quantile: float
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> "pd.DataFrame":
         """A pandas DataFrame with one line per cap (needs the extra ``pilu[pandas]``)."""
-        pd = need("pandas", for_="ExposurePlan.to_frame", extra="pandas")
+        need("pandas", for_="ExposurePlan.to_frame", extra="pandas")
+        import pandas as pd
+
         columns = {
             "max_exposure": np.array(self.max_exposure),
             "noise_scale": np.array(self.noise_scale),

@@ -68,9 +68,11 @@ class Refitted:
             )
         lacking = sorted(self.absent - {int(r) for r in forgotten})
         if lacking:
+            shown = ", ".join(map(str, lacking[:10]))
+            more = f" and {len(lacking) - 10} more" if len(lacking) > 10 else ""
             raise WrongInput(
-                f"row(s) {', '.join(map(str, lacking))} are missing from the attached table, but "
-                "are not forgotten. Forget them first, or attach a table that has them."
+                f"row(s) {shown}{more} are missing from the attached table, but are not forgotten. "
+                "Name them all in one request to unlearn, or attach a table that has them."
             )
         return self.table
 

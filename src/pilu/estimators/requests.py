@@ -156,7 +156,8 @@ class RowBook:
             if name in index:
                 return index[name]
         except TypeError:
-            raise complaint(kind, "hashable", name) from None
+            remedy = "Use subjects=[...] for several people." if kind == "subject" else ""
+            raise complaint(kind, "hashable", name, remedy) from None
         if self._hash(kind, name) in self.forgotten:
             raise AlreadyForgotten(
                 f"{kind} {name!r} has already been forgotten; nothing was changed."
@@ -292,8 +293,11 @@ def _listed(names: Any) -> list[Any]:
 
 def _row_number(row: Any, n_rows: int) -> int:
     if isinstance(row, bool | np.bool_) or not isinstance(row, numbers.Integral):
-        mask = isinstance(row, bool | np.bool_)
-        remedy = "Turn a boolean mask into row numbers with np.flatnonzero(mask)." if mask else ""
+        remedy = ""
+        if isinstance(row, bool | np.bool_):
+            remedy = "Turn a boolean mask into row numbers with np.flatnonzero(mask)."
+        elif isinstance(row, str):
+            remedy = "Pass names as subject=, subjects= or ids=."
         raise complaint("rows", "integers", row, remedy)
     if not 0 <= int(row) < n_rows:
         raise complaint("rows", f"in [0, {n_rows - 1}], fit-time positions", int(row))

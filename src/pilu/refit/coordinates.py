@@ -41,10 +41,10 @@ class Coordinates:
         p = X.shape[1]
         free = fit_intercept and penalised_scaling is None
         shift = np.zeros(p)
-        if free and not sp.issparse(X):
+        if free and not isinstance(X, sp.csr_array | sp.csr_matrix):
             each = weights.mean(axis=1)
             shift = each @ X / each.sum()
-        if sp.issparse(X):
+        if isinstance(X, sp.csr_array | sp.csr_matrix):
             extent = abs(X).max(axis=0).toarray()
         else:  # rounding is monotone, so this is the largest |x - shift| without a copy of X
             extent = np.maximum(X.max(axis=0) - shift, shift - X.min(axis=0))
@@ -53,12 +53,12 @@ class Coordinates:
 
     def rows(self, X: Any) -> Any:
         """Rows in these coordinates."""
-        if sp.issparse(X):
-            scaled = X @ sp.diags_array(1.0 / self.scale)
+        if isinstance(X, sp.csr_array | sp.csr_matrix):
+            scaled = sp.csr_array(X @ sp.diags_array(1.0 / self.scale))
             if self.intercept_column is not None:
-                constant = self.intercept_column / self._last_scale
-                scaled = sp.hstack([scaled, np.full((X.shape[0], 1), constant)])
-            return sp.csr_array(scaled)
+                constant = np.full((X.shape[0], 1), self.intercept_column / self._last_scale)
+                scaled = sp.csr_array(sp.hstack([scaled, sp.coo_array(constant)]))
+            return scaled
         n, p = X.shape
         rows = np.empty((n, p + (self.intercept_column is not None)))
         for i in range(0, n, _ROWS):  # in a block that fits the cache

@@ -42,7 +42,7 @@ def _add(digest: Any, value: Any, above: list[int]) -> None:
     elif isinstance(value, np.ndarray):
         _add_array(digest, value, above)
     elif sp.issparse(value):
-        _add(digest, value.tocoo().toarray() if value.nnz == 0 else _triplets(value), above)
+        _add(digest, _triplets(value), above)
     elif isinstance(value, list | tuple):
         _add_items(digest, value, above)
     elif isinstance(value, dict):
@@ -97,7 +97,10 @@ def _add_items(digest: Any, items: Any, above: list[int]) -> None:
         _add(digest, item, above)
 
 
-def _triplets(matrix: Any) -> tuple[Any, ...]:
+def _triplets(matrix: Any) -> Any:
+    """Rows, columns and values of what a sparse matrix holds; zeros alone as an array."""
+    if matrix.nnz == 0:
+        return matrix.tocoo().toarray()
     coo = matrix.tocsr().sorted_indices().tocoo()
     return matrix.shape, coo.row, coo.col, coo.data
 

@@ -123,11 +123,11 @@ class Table:
 
 def row_digests(X: Any, y: NDArray[Any], weights: Array | None, key: bytes) -> Digests:
     """A keyed hash of every row with its target and weight; no weight is a weight of 1."""
-    columns = [] if sp.issparse(X) else [_column_bytes(c, key) for c in _columns(X)]
+    sparse = X if isinstance(X, sp.csr_array) else None
+    columns = [] if sparse is not None else [_column_bytes(c, key) for c in _columns(X)]
     columns += [_column_bytes(c, key) for c in (y.T if y.ndim == 2 else [y])]
     columns.append(_column_bytes(np.ones(len(y)) if weights is None else weights, key))
     joined = np.ascontiguousarray(np.hstack(columns))
-    sparse = sp.csr_array(X) if sp.issparse(X) else None
     begun, raw = hashlib.blake2b(key=key, digest_size=_BYTES), bytearray()
     whole, width = joined.tobytes(), joined.shape[1]
     for i in range(len(joined)):
@@ -205,7 +205,7 @@ def _weights(weights: Any, n: int) -> Array | None:
 def _rows(X: Any, positions: Positions) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[positions]
-    return X[positions] if sp.issparse(X) else np.take(X, positions, axis=0)
+    return X[positions] if isinstance(X, sp.csr_array) else np.take(X, positions, axis=0)
 
 
 def _with_own_categories(X: Any) -> Any:

@@ -221,6 +221,11 @@ def _set_up(
 ) -> Prepared:
     y, w = table.y, table.weights
     X = _checked_rows(head, X)
+    if X.shape[0] != len(y):
+        raise WrongInput(
+            f"transformed rows must be one for each of the {len(y)} rows, got {X.shape[0]}. A "
+            "vectorizer of texts takes one column, such as frame['text'], and not a frame."
+        )
     _check_size(X)
     w = _weights_of_head(head, w)
     chosen = choose_for_head(head, X, y, w, table.groups)
@@ -302,7 +307,7 @@ def _coarse(noise: float) -> float:
 
 
 def _check_size(X: Any) -> None:
-    values = X.data if sp.issparse(X) else X
+    values = X.data if isinstance(X, sp.csr_array | sp.csr_matrix) else X
     size = max(values.max(), -values.min()) if values.size else 0.0
     if not size <= LARGEST_NUMBER:
         raise WrongInput(

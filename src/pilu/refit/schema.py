@@ -55,7 +55,7 @@ class Schema:
             raise WrongInput(f"X must be {needed}, as at fit, got {type(X).__name__}.")
         if self.kind == "frame":
             return self._frame(X)
-        if sp.issparse(X) and self.kind == "array":
+        if isinstance(X, sp.csr_array) and self.kind == "array":
             X = X.toarray()
         if self.kind == "texts" and X.ndim == 2:
             raise WrongInput(f"X must be a list of texts, as at fit, got shape {X.shape}.")
@@ -150,11 +150,10 @@ def _is_frame(X: Any) -> bool:
 
 def _plain_rows(X: Any) -> Any:
     """The rows as a frame, a CSR matrix, an array, or texts."""
-    if _is_frame(X):
-        rows = X
-    elif sp.issparse(X):
-        rows = sp.csr_array(X)
-    else:
+    rows = X
+    if sp.issparse(X):
+        rows = sp.csr_array(rows)
+    elif not _is_frame(X):
         rows = np.asarray(X)
         if rows.ndim == 1 and len(rows) and all(isinstance(v, str) for v in rows.tolist()):
             rows = rows.astype(object)

@@ -7,7 +7,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 HEADER_SECONDS = 10.0
 
 
-class Guarded(HttpToolsProtocol):  # type: ignore[misc]
+class Guarded(HttpToolsProtocol):
     """Closes a connection when the head of a call takes too long to arrive."""
 
     _deadline: Any = None

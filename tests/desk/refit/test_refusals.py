@@ -13,6 +13,7 @@ from desk.refit.tables import frame, make_rows, write
 from pilu.desk.checking import check_receipt, check_store
 from pilu.desk.desk import Desk
 from pilu.desk.model_files import dump_model, foreign_names, load_model
+from pilu.desk.signing import make_keys
 from pilu.exceptions import AlreadyForgotten, PiluError, RowsChanged, StoreDamaged, WrongInput
 
 
@@ -254,6 +255,18 @@ def test_nothing_is_written_into_the_store(desk, table, tmp_path, refused):
     refused(WrongInput, "must not be in the store", desk.release, tmp_path / "store" / "model.json")
     inside = tmp_path / "store" / "arrays-0" / "predicted.csv"
     refused(WrongInput, "must not be in the store", desk.predict_table, table, inside)
+
+
+def test_files_may_be_named_by_texts(desk, tmp_path, table):
+    make_keys(tmp_path / "private", tmp_path / "public")
+    desk.unlearn("person 3", sign=str(tmp_path / "private"))
+    desk.release(str(tmp_path / "model.json"))
+    desk.predict_table(str(table), str(tmp_path / "out.csv"))
+    desk.report(str(tmp_path / "report.html"))
+    for name in ("model.json", "out.csv", "report.html"):
+        assert (tmp_path / name).stat().st_size > 0
+    with pytest.raises(WrongInput, match="must not be in the store"):
+        desk.release(str(desk.folder / "model.json"))
 
 
 # A receipt is for its rows
