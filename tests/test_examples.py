@@ -14,7 +14,7 @@ SCRIPTS = sorted(path.stem for path in (ROOT / "examples").glob("[a-z]*.py"))
 GALLERY = (ROOT / "docs" / "gallery.md").read_text()
 # Smaller than what the pages show, where that takes minutes.
 OPTIONS = {
-    "attack": ["--rows", "2", "--draws", "40"],
+    "attack": ["--rows", "9", "--draws", "40"],
     "audit": ["--runs", "200"],
     "desk": ["--rows", "2000"],
     "exposure": ["--rows", "800"],
