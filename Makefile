@@ -4,7 +4,11 @@ BIN := .venv/bin
 # One process a core and one thread a process: small matrices have no use for more.
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
+<<<<<<< HEAD
 .PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick truth test test-slow test-browser test-deploy test-sources docs docs-serve docs-links bench bench-quick bench-growth lint types clean
+=======
+.PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick truth test test-slow test-browser test-deploy test-sources bench bench-quick bench-growth lint types dist changelog audit-dependencies clean
+>>>>>>> m/main
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -118,5 +122,25 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
+# What builds and checks a release has an environment of its own.
+.venv/tools/ready: release/requirements.txt constraints.txt
+	$(PYTHON) -m venv .venv/tools
+	.venv/tools/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r release/requirements.txt
+	touch $@
+
+# Builds the last commit twice, byte for byte the same, and tries the wheel in four new environments.
+dist: .venv/tools/ready
+	.venv/tools/bin/python -m release.dist
+
+# The changes since the last release. `make changelog VERSION=1.2.0` moves them into CHANGELOG.md.
+changelog: .venv/tools/ready
+	.venv/tools/bin/towncrier build $(if $(VERSION),--yes --version $(VERSION),--draft --version next)
+
+# Known vulnerabilities of the pinned versions, from a database on the network; then the licences.
+audit-dependencies: .venv/ready .venv/tools/ready
+	$(PIP) -e ".[deploy,sources,serve-postgres]"
+	$(BIN)/python -m release.dependencies .venv/lib/*/site-packages .venv/tools/lib/*/site-packages
+	.venv/tools/bin/python -m pip_audit --strict --no-deps --disable-pip --requirement constraints.txt
+
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build demo-output digits-output compare-output audit-output attack-output exposure-output bench-output serve-output
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build demo-output digits-output compare-output audit-output attack-output exposure-output bench-output serve-output dist

@@ -91,3 +91,35 @@ def test_core_without_extras():
     assert 'pip install "pilu[datasets]"' in scene
     assert command.startswith("pilu: the command line needs typer")
     assert 'pip install "pilu[desk]"' in command
+
+
+PLATFORM = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name == "fcntl":
+            raise ImportError(f"{name} is not there")
+
+sys.meta_path.insert(0, Absent())
+sys.modules.pop("fcntl", None)
+import pilu
+from pilu.cli import main
+
+print(pilu.LangevinRidge.__name__)
+for call in (main, lambda: pilu.desk.Desk):
+    try:
+        call()
+    except (ImportError, SystemExit) as error:
+        print(error)
+"""
+
+
+def test_the_desk_names_a_platform_without_posix_locks():
+    command = [sys.executable, "-W", "error", "-c", PLATFORM]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    core, line, desk = run.stdout.splitlines()
+    assert core == "LangevinRidge"
+    assert line.startswith("pilu: the command line needs a POSIX system")
+    assert desk.startswith("a store needs a POSIX system")
+    assert f"got {sys.platform}." in desk

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
@@ -11,8 +12,9 @@ from experiments.certificates.config import TITLES
 from experiments.smooth.config import STUDIES as SMOOTH
 from experiments.store import Store
 from experiments.style import (
+    GREEN,
     GREY,
-    colours,
+    ORANGE,
     figure,
     legend_below,
     plain_log_axis,
@@ -29,11 +31,14 @@ WORDS = {
     "bound": "error of these {runs} runs' means",
 }
 NOISES = {
-    "bound": "certified (concentration)",
-    "largest": "largest of the runs in place of the bound",
-    "quadratic_theorem": "estimate: theorem, quadratic loss",
-    "quadratic_exact": "estimate: exact, quadratic loss",
+    "bound": ("certified (concentration)", "s", "black"),
+    "largest": ("largest of the runs in place of the bound", "o", GREY),
+    "quadratic_theorem": ("estimate: theorem, quadratic loss", "v", ORANGE),
+    "quadratic_exact": ("estimate: exact, quadratic loss", "^", GREEN),
 }
+APART = 0.16  # between marks of one row
+# Rows have style.colours, noises those of accountants: the factors are neither.
+FACTORS = [plt.colormaps["RdPu"](x) for x in np.linspace(0.2, 0.95, len(WORDS))]
 
 
 def concentration(store: Store, folder: Path, name: str) -> None:
@@ -94,7 +99,7 @@ def _shares(
     labels = [f"{q:.0%}\n({row})" for q, row in zip(chosen["quantile"], chosen["row"], strict=True)]
     labels.append("median\nof all")
     for place, bar in enumerate(bars):
-        for k, (colour, stage) in enumerate(zip(colours(len(words)), words, strict=True)):
+        for k, (colour, stage) in enumerate(zip(FACTORS, words, strict=True)):
             bottom, top = bar[STAGES[k]], bar[stage]
             panel.bar(
                 place, top - bottom, bottom=bottom, color=colour, width=0.6,
@@ -118,16 +123,13 @@ def noises(store: Store, study: str) -> pd.DataFrame:
 
 def _noises(panel: Any, table: pd.DataFrame) -> None:
     places = np.arange(len(table))
-    looks = zip(("s", "o", "v", "^"), colours(4)[::-1], strict=True)
-    for k, ((column, label), (marker, colour)) in enumerate(
-        zip(NOISES.items(), looks, strict=True)
-    ):
-        shown = table[column] > 0
+    for k, (column, (label, marker, colour)) in enumerate(NOISES.items()):
+        shown, aside = table[column] > 0, places + APART * (k - 1.5)
         panel.plot(
-            (places + 0.09 * (k - 1.5))[shown], table[column][shown], marker=marker, color=colour,
-            linestyle="none", label=label,
+            aside[shown], table[column][shown], marker=marker, color=colour, linestyle="none",
+            label=label,
         )  # fmt: skip
-        for place in (places + 0.09 * (k - 1.5))[~shown]:  # a logarithmic axis has no zero
+        for place in aside[~shown]:  # a logarithmic axis has no zero
             panel.text(
                 place, 0.02, "0", color=colour, ha="center", transform=panel.get_xaxis_transform()
             )

@@ -22,11 +22,11 @@ KINDS = {
     "joint": ("joint sensitivity", "o", BLUE),
     "exact": ("exact", "^", GREEN),
 }
-SEQUENCES = {"vader": "VADER, ridge", "mnist": "MNIST, ridge"}
+SEQUENCES = {"vader": "VADER, ridge", "mnist38": "3 against 8, ridge"}
 TERMS = {1.0: ("epsilon 1 each", "s", ORANGE), 0.1: ("0.1 each", "o", BLUE)}
 TERMS[0.01] = ("0.01 each, delta / 100", "^", GREEN)
 LINES = {"redraw": ("redraw", (0, (3, 1))), "constant": ("constant predictor", (0, (1, 1.5)))}
-LOSS = CONFIGS["full"].sequences.tolerated_loss  # of accuracy against a redraw, that is marked
+LOSS = CONFIGS["full"].sequences.tolerated_loss  # of accuracy against a redraw
 
 
 def groups(store: Store, folder: Path, name: str) -> None:
@@ -58,43 +58,48 @@ def groups(store: Store, folder: Path, name: str) -> None:
 
 
 def sequences(store: Store, folder: Path, name: str) -> None:
-    """Total epsilon, accuracy and seconds against the number of requests."""
+    """Noise, total epsilon, accuracy and seconds against the number of requests."""
     there = {
         title: store.read(f"certificates_sequences_{study}")
         for study, title in SEQUENCES.items()
         if store.holds(f"certificates_sequences_{study}")
     }
-    with figure(folder, name, 3, len(there), sharey="row", sharex=True, height=7.6) as axes:
-        for (top, middle, below), (title, table) in zip(axes.T, there.items(), strict=True):
+    rows = len(there)
+    with figure(folder, name, rows, 4, sharex=True, sharey="col", height=1.9 * rows + 0.7) as axes:
+        for panels, (title, table) in zip(axes, there.items(), strict=True):
+            noise, total, accuracy, seconds = panels
             for epsilon, (label, marker, colour) in TERMS.items():
                 some = table[table["epsilon"] == epsilon]
                 look = {"marker": marker, "color": colour, "label": label, "elinewidth": 0.7}
-                _totals(top, some, look)
-                _ranged(middle, some, "requests", "accuracy", look)
-                _ranged(below, some, "requests", "seconds", look)
-                _mark_loss(middle, some, colour)
+                _ranged(noise, some[some["noise"] > 0], "requests", "noise", look)
+                _totals(total, some, look)
+                _ranged(accuracy, some, "requests", "accuracy", look)
+                _ranged(seconds, some, "requests", "seconds", look)
             mean = table.groupby("requests").mean(numeric_only=True)
-            middle.plot(mean.index, mean["redraw"], color="black", linestyle=LINES["redraw"][1])
-            _references(middle, table)
+            accuracy.plot(mean.index, mean["redraw"], color="black", linestyle=LINES["redraw"][1])
+            _references(accuracy, table)
             for column, dashes in (
                 ("redraw_seconds", LINES["redraw"][1]),
                 ("retrain_seconds", "-."),
             ):
-                each = mean[column].mean()
-                below.plot(mean.index, mean.index * each, color="black", linestyle=dashes)
-            top.set(title=title, yscale="log", xscale="log")
-            middle.set(ylim=(0, 1.02))
-            below.set(yscale="log", xlabel="requests, one after another")
-            below.set_xticks([1, 10, 100], ["1", "10", "100"])
-            below.xaxis.set_minor_formatter("")
-        axes[0, 0].set_ylim(top=3 * axes[0, 0].get_ylim()[1])  # room for what has no total
-        axes[0, 0].set_ylabel("total epsilon at delta = 1/n")
-        axes[1, 0].set_ylabel("accuracy afterwards")
-        axes[2, 0].set_ylabel("seconds in all")
-        axes[0, 0].plot([], [], color="black", linestyle="-.", label="retraining each time")
-        marked = {"linestyle": "none", "marker": "x", "markersize": 7}
-        axes[0, 0].plot([], [], color="black", **marked, label="a point below a redraw")
-        _legend(axes[0, 0], TERMS)
+                each = table[column].median()
+                seconds.plot(mean.index, mean.index * each, color="black", linestyle=dashes)
+            noise.set(ylabel=title, xscale="log", yscale="log")
+            total.set(yscale="log")
+            accuracy.set(ylim=(0, 1.02))
+            seconds.set(yscale="log")
+        noise, total, accuracy, seconds = axes[0]
+        noise.set(title="noise of the request")
+        total.set(title="total epsilon (delta = 1/n)")
+        accuracy.set(title="accuracy afterwards")
+        seconds.set(title="seconds in all")
+        total.set_ylim(top=5 * total.get_ylim()[1])  # room for what has no total
+        for panel in axes[-1]:
+            panel.set_xlabel("requests")
+            panel.set_xticks([1, 10, 100], ["1", "10", "100"])
+            panel.xaxis.set_minor_formatter("")
+        total.plot([], [], color="black", linestyle="-.", label="retraining each time")
+        _legend(total, TERMS)
 
 
 def _totals(panel: Any, table: pd.DataFrame, look: dict[str, Any]) -> None:
@@ -121,17 +126,6 @@ def _ranged(panel: Any, table: pd.DataFrame, x: str, y: str, look: dict[str, Any
 def _references(panel: Any, table: pd.DataFrame) -> None:
     panel.axhline(table["before"].iloc[0], color=GREY, linewidth=1)
     panel.axhline(table["constant"].iloc[0], color=GREY, linestyle=LINES["constant"][1])
-
-
-def _mark_loss(panel: Any, table: pd.DataFrame, colour: str) -> None:
-    """The first number of requests after which a redraw would be a point better."""
-    mean = table.groupby("requests")[["accuracy", "redraw"]].mean()
-    lost = mean[mean["accuracy"] < mean["redraw"] - LOSS]
-    if len(lost):
-        panel.plot(
-            lost.index[0], lost["accuracy"].iloc[0], marker="x", color=colour, markersize=9,
-            markeredgewidth=2, zorder=5,
-        )  # fmt: skip
 
 
 def _legend(panel: Any, kinds: dict[Any, tuple[str, str, str]]) -> None:

@@ -24,7 +24,9 @@ from pilu.accounting.curves import Spent
 from pilu.exceptions import TotalBudgetWarning
 
 
-def compute(size: str, again: bool = False, studies: tuple[str, ...] = ("vader", "mnist")) -> None:
+def compute(
+    size: str, again: bool = False, studies: tuple[str, ...] = ("vader", "mnist38")
+) -> None:
     """One table a study."""
     config = CONFIGS[size].sequences
     for study in (name for name in studies if name in config.studies):

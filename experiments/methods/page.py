@@ -3,6 +3,10 @@
 Numbers and the words of verdicts are computed from the tables.
 """
 
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import pandas as pd
 
 from experiments.markdown import markdown, paragraph
@@ -15,6 +19,9 @@ from experiments.store import Store
 
 UNSEEN = 0.1  # points or per cent that nobody sees
 SUBSTANTIAL = 1.0
+POINTS = ("accuracy", "AUC")
+TUNED = ("Langevin", "DP-GD")
+AXES = {"n_steps": "T of", "noise": "noises of", "clipping": "thresholds of"}
 FOR_ONE, FOR_MANY = next(iter(SHARES)), list(SHARES)[-1]
 
 Tables = dict[str, pd.DataFrame]
@@ -27,31 +34,32 @@ def section(store: Store) -> str:
 
 def side_by_side(store: Store) -> str:
     found = tables(store)
-    grids = "\n".join(losses(found, share) for share in SHARES)
+    lost_by_share = "\n".join(losses(found, share) for share in SHARES)
     alternative = "loss, seconds and epsilon of six methods on every data set"
     return f"""## Six methods side by side
 
 Every method learns the same objective from the same features and forgets the same people. (The
 Newton step takes their rows' share of the penalty away with them, as its authors do.) Retraining is
 scikit-learn's, cold, at a tolerance of 1e-8, on the rows that are left. Losses are against
-retraining for the same request: positive is worse. Langevin steps and DP-GD take the best of
-a grid, judged by the rows to test. This favours them, and nothing is charged for it.
-{targets(store, found)}
+retraining for the same request: positive is worse.
 
+{targets(store, found)}
+{grids(store, found)}
 {picture("methods_side_by_side", alternative)}
 Marks are means over repeats, lines their ranges. Ticks are the losses before any request. Langevin
 steps that forget go on learning, so they can be better than that. A loss beyond {LARGEST:g} is
 drawn at the edge. Epsilon 0 means that the law is that of the reference.
 
-{grids}
-{reasons(found)}{verdict(found)}
+The tables have means over {repeats(found)} repeats, with the least and the largest of them in
+brackets where they differ. These are ranges and no confidence intervals.
 
+{lost_by_share}
+{reasons(found)}{verdict(store, found)}
 What the epsilons are about differs. *Refit* compares with retraining, *Langevin* and *redraw* with
 the same noisy steps without these people, the *Newton step* with a noisy minimiser without them.
 {of_dp_gd(found)}
 {paragraph(certified(found))}
-{seconds(found)}
-"""
+{seconds(found)}"""
 
 
 def targets(store: Store, found: Tables) -> str:
@@ -66,6 +74,91 @@ def targets(store: Store, found: Tables) -> str:
         f"The target of Langevin, Newton and DP-GD is epsilon = {aim} at delta = 1/rows (for DP-GD "
         f"of one row). Refit keeps its default, {own or 'and gives no answer'}."
     )
+
+
+def grids(store: Store, found: Tables) -> str:
+    """How large the grids are, and at how many data sets the best is at an end of its grid."""
+    tuned = {name: store.read(f"methods_{name}_tuning") for name in found}
+    told = {method: tuned_by(tuned, found, method) for method in TUNED}
+    words = [
+        f"{method} has {counts(grid.size for grid in there.values())} settings"
+        f"{of_two(there)}, and the best is at an end of its grid on "
+        f"{sum(bool(grid.ends) for grid in there.values())} of {len(there)} data sets"
+        for method, there in told.items()
+        if there
+    ]
+    if not words:
+        return ""
+    return paragraph(
+        "Langevin steps and DP-GD take the best of a grid, judged by the rows to test. This "
+        "favours them, and nothing is charged for it. The grids are small: "
+        f"{'; '.join(words)}. Beyond these ends they could be better.{steepest(told)}"
+    )
+
+
+class Grid(NamedTuple):
+    """A method's grid on one data set: its size, and the axes at whose end the best is.
+
+    `ends` has, by axis, the scores along it with the other settings at their best.
+    """
+
+    size: int
+    ends: dict[str, pd.Series]
+    is_error: bool
+
+
+def tuned_by(tuned: Tables, found: Tables, method: str) -> dict[str, Grid]:
+    grids = {}
+    for name, table in tuned.items():
+        some = table[(table["method"] == method) & table["score"].notna()]
+        if len(some):
+            is_error = found[name]["measure"].iloc[0] == "RMSE"
+            grids[name] = Grid(len(some), ends(some, is_error), is_error)
+    return grids
+
+
+def ends(some: pd.DataFrame, is_error: bool) -> dict[str, pd.Series]:
+    best = some.loc[some["score"].idxmin() if is_error else some["score"].idxmax()]
+    axes = [axis for axis in AXES if some[axis].nunique() > 1]
+    at_end = {}
+    for axis in axes:
+        others = [other for other in axes if other != axis]
+        line = some[(some[others] == best[others]).all(axis=1)].set_index(axis)["score"]
+        if best[axis] in (line.index.min(), line.index.max()):
+            at_end[axis] = line.sort_index()
+    return at_end
+
+
+def steepest(told: dict[str, dict[str, Grid]]) -> str:
+    """Where the last step to an end of a grid of accuracies gained most."""
+    gains = {
+        (method, name, axis): abs(line.iloc[-1] - line.iloc[-2])
+        for method, there in told.items()
+        for name, grid in there.items()
+        for axis, line in grid.ends.items()
+        if not grid.is_error and line.idxmax() == line.index[-1]
+    }
+    if not gains:
+        return ""
+    method, name, axis = max(gains, key=gains.__getitem__)
+    line = told[method][name].ends[axis]
+    scores = ", ".join(f"{score:.2f}" for score in line)
+    values = ", ".join(f"{value:g}" for value in line.index)
+    return (
+        f" The largest gain at an end is on {TITLES[name]}, where {method} scores {scores} at "
+        f"{AXES[axis]} {values}."
+    )
+
+
+def of_two(there: dict[str, Grid]) -> str:
+    """In a grid of two, everything is an end."""
+    two = sum(grid.size == 2 for grid in there.values())
+    return f" (two on {two} data sets)" if two else ""
+
+
+def counts(sizes: Iterable[int]) -> str:
+    low, *_, high = sorted([*sizes] * 2)
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def losses(found: Tables, share: str) -> str:
@@ -84,7 +177,16 @@ def losses(found: Tables, share: str) -> str:
 
 
 def lost(found: Cell) -> str:
-    return f"{round(found.loss, 2) + 0.0:.2f}" if found.answered else "no answer"
+    """The mean over repeats, and their range."""
+    if not found.answered:
+        return "no answer"
+    mean, low, high = (f"{round(x, 2) + 0.0:.2f}" for x in found[:3])
+    return mean if low == high else f"{mean} ({low} to {high})"
+
+
+def repeats(found: Tables) -> str:
+    counts = {table["repeat"].nunique() for table in found.values()}
+    return " or ".join(str(count) for count in sorted(counts))
 
 
 def reasons(found: Tables) -> str:
@@ -102,21 +204,68 @@ def reasons(found: Tables) -> str:
         + f": {why}."
         for (name, method, why), shares in told.items()
     ]
-    return "\n".join(["No answer:", "", *lines, "", ""]) if lines else ""
+    if not lines:
+        return ""
+    return "\n".join(["No answer:", "", *lines, "", limits(why for _, _, why in told), ""])
 
 
-def verdict(found: Tables) -> str:
+def limits(whys: Iterable[str]) -> str:
+    """Whose limits those of the reasons are."""
+    words = set()
+    for why in whys:
+        if found := re.search(r"longer than (.*)", why):
+            words.add(f"this study stops a method after {found[1]}")
+        if found := re.search(r"at most ([\d,]+) parameters", why):
+            words.add(f"`pilu.baselines` has Newton steps for {found[1]} parameters at most")
+    if not words:
+        return ""
+    told = "; ".join(sorted(words))
+    return paragraph(f"Such limits are ours and not the methods': {told}.")
+
+
+def verdict(store: Store, found: Tables) -> str:
     """The largest loss of each method where it answers, and what refit and noise come to."""
-    told = []
-    for method in METHODS[1:]:
-        worst = {share: largest_loss(found, method, share) for share in SHARES}
-        each = (
-            f"no answer ({share})" if loss is None else f"{loss:.2f} ({share})"
-            for share, loss in worst.items()
-        )
-        told.append(f"{method} {', '.join(each)}")
-    largest = f"**The largest loss** over all data sets, in points or per cent: {'; '.join(told)}."
-    return f"{paragraph(largest)}\n{paragraph(of_refit(found) + ' ' + of_noise(found))}"
+    words = ["**The largest loss** of each method, over the data sets where it answers:\n"]
+    for measures, name in ((POINTS, "points"), (("RMSE",), "per cent of RMSE")):
+        some = {key: table for key, table in found.items() if table["measure"].iloc[0] in measures}
+        if some:
+            words.append(largest_losses(some, name))
+    words.append(paragraph(f"{of_refit(found)} {of_noise(found)}"))
+    return "\n".join([*words, *unfinished(store, found)])
+
+
+def largest_losses(found: Tables, name: str) -> str:
+    """Of data sets with the same unit."""
+    header = [f"largest loss, {name}", *METHODS[1:]]
+    lines = [
+        [
+            share,
+            *(
+                "no answer" if loss is None else f"{loss:.2f}"
+                for loss in (largest_loss(found, method, share) for method in METHODS[1:])
+            ),
+        ]
+        for share in SHARES
+    ]
+    return markdown(header, lines)
+
+
+def unfinished(store: Store, found: Tables) -> list[str]:
+    """Where a redraw loses, though nothing of it comes from forgetting."""
+    lines = []
+    for name, table in found.items():
+        one = cell(table, "redraw", FOR_ONE)
+        if one.answered and min(one.loss, one.loss_before) > SUBSTANTIAL:
+            steps = store.provenance(f"methods_{name}")["config"]["redraw_steps"]
+            lines.append(
+                f"{TITLES[name]}: {one.loss:.1f} with the request, {one.loss_before:.1f} before "
+                f"it, since T = {steps} steps have not finished learning"
+            )
+    if not lines:
+        return []
+    return [
+        paragraph(f"A redraw loses by unfinished learning, not by forgetting: {'; '.join(lines)}.")
+    ]
 
 
 def largest_loss(found: Tables, method: str, share: str) -> float | None:
@@ -173,7 +322,10 @@ def certified(found: Tables) -> str:
     some = some[(some["why"] == "") & ~some["certified"].astype(bool)]
     without = dict.fromkeys(zip(some["data"], some["method"], strict=True))
     if not without:
-        return "All epsilons are certified."
+        return (
+            "All epsilons are certified, given their constants. DP-GD's threshold is read off the "
+            "rows."
+        )
     names = "; ".join(f"{TITLES[name]}, {method}" for name, method in without)
     return f"Not certified: {names}."
 

@@ -150,7 +150,7 @@ def told(store: Store, found: Tables) -> str:
     for kind, who in ((EXACT, "exact models"), (DEFAULT, "default releases")):
         least = min(median_of(table, kind)[0] for table in found.values())
         away = "give the image away" if least >= GIVEN_AWAY else "do not always give the image away"
-        parts.append(f"{who} {away} (likeness {least:.2f} or more)")
+        parts.append(f"{who} {away} (median likeness {span_up(least)})")
     sentence = "; ".join(parts)
     lines = [f"{sentence[0].upper()}{sentence[1:]}.{negatives(found)}"]
     for cap in (10, 1):
@@ -161,7 +161,7 @@ def told(store: Store, found: Tables) -> str:
             for name, scores in ((name, accuracies(store, name)) for name in found)
         )
         lines.append(
-            f"With a cap of {cap} the attack "
+            f"With a cap of {cap} this attack "
             + (
                 "finds nothing: its answers are no more like the deleted image than those about an "
                 "image that was never learned."
@@ -170,7 +170,12 @@ def told(store: Store, found: Tables) -> str:
             )
             + f" Accuracy goes {costs}."
         )
-    return "".join(paragraph(line) for line in lines)
+    return "\n".join(paragraph(line) for line in lines)
+
+
+def span_up(least: float) -> str:
+    """A cosine is not above 1."""
+    return f"{least:.2f}" if least >= 1 else f"at least {least:.2f}"
 
 
 def negatives(found: Tables) -> str:

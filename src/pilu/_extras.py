@@ -1,9 +1,10 @@
-"""Optional dependencies, imported when they are needed."""
+"""Optional dependencies, imported when they are needed, and the platform that the desk needs."""
 
+import sys
 from importlib import import_module
 from typing import Any
 
-from pilu.exceptions import MissingExtra
+from pilu.exceptions import MissingExtra, UnsupportedPlatform
 
 
 def need(module: str, *, for_: str, extra: str, package: str | None = None) -> Any:
@@ -27,4 +28,15 @@ def need(module: str, *, for_: str, extra: str, package: str | None = None) -> A
             raise  # installed, but one of its own dependencies is missing
         raise MissingExtra(
             f'{for_} needs {package}. Install it with: pip install "pilu[{extra}]"'
+        ) from None
+
+
+def need_posix(for_: str) -> None:
+    """Raise an error that names the platform if it has no POSIX locks of files."""
+    try:
+        import_module("fcntl")
+    except ImportError:
+        raise UnsupportedPlatform(
+            f"{for_} needs a POSIX system such as Linux or macOS, got {sys.platform}. On Windows, "
+            "use the Windows Subsystem for Linux or a container."
         ) from None

@@ -18,7 +18,8 @@ PiluError
 |-- DatabaseFailed        the service's database refuses, or cannot be reached; nothing was changed
 |-- ClusterLost           the connection to a dask scheduler or its workers was lost
 |-- DatasetUnavailable    a file could not be obtained; the message says what to run
-`-- MissingExtra          an optional dependency is not installed (an ImportError)
+|-- MissingExtra          an optional dependency is not installed (an ImportError)
+`-- UnsupportedPlatform   a part of pilu does not run on this platform (an ImportError)
 
 UserWarning
 `-- TotalBudgetWarning    requests since the last redraw add up to a total that promises little
@@ -46,6 +47,7 @@ __all__ = [
     "RowsNotAttached",
     "StoreDamaged",
     "TotalBudgetWarning",
+    "UnsupportedPlatform",
     "WrongArgument",
     "WrongInput",
     "WrongTable",
@@ -148,6 +150,10 @@ class DatasetUnavailable(PiluError):
 
 class MissingExtra(PiluError, ImportError):
     """An optional dependency is missing; the message names the extra to install."""
+
+
+class UnsupportedPlatform(PiluError, ImportError):
+    """A part of pilu does not run on this platform; the message names both."""
 
 
 class TotalBudgetWarning(UserWarning):

@@ -177,13 +177,35 @@ def given(changes):
         yield data, pd.DataFrame(lines)
 
 
-CONFIG = {"config": {"epsilon": 1.0, "delta": 1e-6}}
+CONFIG = {"config": {"epsilon": 1.0, "delta": 1e-6, "redraw_steps": 77}}
+INSIDE = {  # the best of three T, and of three T and three thresholds, with none of them at an end
+    "Langevin": [[0.5, 0.9, 0.6]],
+    "DP-GD": [[0.1, 0.2, 0.1], [0.2, 0.8, 0.3], [0.1, 0.3, 0.1]],
+}
 
 
-def stored(folder, changes=None):
+def grid(data, scores):
+    """A tuning table: a line of scores for each threshold, one for each T."""
+    for method, lines in scores.items():
+        for k, line in enumerate(lines):
+            for T, score in zip((10, 30, 100), line, strict=True):
+                clipping = (0.1, 0.3, 1.0)[k] if method == "DP-GD" else math.nan
+                noise = 0.01 if method == "Langevin" else math.nan
+                yield {
+                    "data": data,
+                    "method": method,
+                    "n_steps": T,
+                    "noise": noise,
+                    "clipping": clipping,
+                    "score": -score if data == "diabetes" else score,
+                }
+
+
+def stored(folder, changes=None, scores=INSIDE):
     store = Store(folder)
     for data, table in given(changes or {}):
         store.write(f"methods_{data}", table, CONFIG)
+        store.write(f"methods_{data}_tuning", pd.DataFrame(grid(data, scores)), CONFIG)
     return store
 
 
@@ -206,7 +228,8 @@ def test_verdicts_follow_the_numbers(tmp_path):
     assert "Refit loses nothing that can be seen" in equal
     assert "on 0 of 2 data sets (Langevin) and on 0 of 2 data sets (Newton step)" in equal
     assert "and less on 0 of 2 data sets" in equal
-    assert "All epsilons are certified." in equal
+    assert "All epsilons are certified, given their constants." in equal
+    assert "unfinished learning" not in equal
     assert "No answer" not in equal
     changes = {
         ("digits", "refit", "10 %"): {"after": 0.85},
@@ -223,7 +246,46 @@ def test_verdicts_follow_the_numbers(tmp_path):
     assert "and less on 1 of 2 data sets" in other
     assert "Not certified: diabetes, regression, Newton step." in other
     assert "to 4,321 or more for 10 % of the people" in other
-    assert "Langevin 0.00 (one person), 0.00 (1 %), 40.00 (10 %)" in other
+    # Points and per cent are not compared with each other.
+    points, per_cent = other.split("| largest loss, ")[1:]
+    assert points.startswith("points | refit | redraw | Langevin |")
+    assert "| 10 % | 5.00 | 0.00 | 40.00 | 0.00 | 0.00 |" in points
+    assert per_cent.startswith("per cent of RMSE |")
+    assert "| 10 % | 0.00 | 0.00 | 0.00 | 0.00 | 0.00 |" in per_cent
+
+
+def test_cells_have_the_range_of_the_repeats(tmp_path):
+    store = stored(tmp_path)
+    found = store.read("methods_digits")
+    some = (found["method"] == "DP-GD") & (found["share"] == "1 %")
+    found.loc[some, "after"] = [0.85, 0.88]
+    store.write("methods_digits", found, CONFIG)
+    assert "| 0.00 | 3.50 (2.00 to 5.00) |" in page.side_by_side(store)
+    assert "means over 2 repeats" in page.side_by_side(store)
+
+
+def test_ends_of_grids_are_told(tmp_path):
+    """Negated for errors: the same settings are the best of both data sets."""
+    words = page.side_by_side(stored(tmp_path / "inside")).replace("\n", " ")
+    assert "Langevin has 3 settings, and the best is at an end of its grid on 0 of 2" in words
+    assert "DP-GD has 9 settings, and the best is at an end of its grid on 0 of 2" in words
+    assert "largest gain at an end" not in words
+    rising = INSIDE | {"DP-GD": [[0.1, 0.2, 0.1], [0.2, 0.8, 0.3], [0.1, 0.85, 0.1]]}
+    words = page.side_by_side(stored(tmp_path / "rising", scores=rising)).replace("\n", " ")
+    assert "DP-GD has 9 settings, and the best is at an end of its grid on 2 of 2" in words
+    assert "digits, ten classes, where DP-GD scores 0.20, 0.80, 0.85 at thresholds of" in words
+    falling = INSIDE | {"Langevin": [[0.9, 0.8, 0.6]]}
+    words = page.side_by_side(stored(tmp_path / "falling", scores=falling)).replace("\n", " ")
+    assert "Langevin has 3 settings, and the best is at an end of its grid on 2 of 2" in words
+    assert "largest gain at an end" not in words  # it loses nothing there that more would bring
+
+
+def test_a_redraw_that_has_not_learned_is_told_from_one_that_forgets(tmp_path):
+    few = {("digits", "redraw", "one person"): {"after": 0.85, "before": 0.84}}
+    words = page.side_by_side(stored(tmp_path / "few", few)).replace("\n", " ")
+    assert "digits, ten classes: 5.0 with the request, 6.0 before it, since T = 77" in words
+    worse = {("digits", "redraw", "one person"): {"after": 0.85}}
+    assert "unfinished learning" not in page.side_by_side(stored(tmp_path / "worse", worse))
 
 
 def nothing(why):
@@ -232,16 +294,22 @@ def nothing(why):
 
 
 REFUSED = {
-    ("digits", "Newton step", share): nothing("not offered: X must have at most 20,000 columns")
+    ("digits", "Newton step", share): nothing(
+        "not offered: X must be at most 20,000 parameters for it"
+    )
     for share in SHARES
 } | {("diabetes", "Langevin", "10 %"): nothing("an answer took longer than 60 s")}
 
 
 def test_reasons_are_told_and_their_numbers_are_not(tmp_path):
     text = page.side_by_side(stored(tmp_path, REFUSED))
-    assert "- digits, ten classes, Newton step: not offered: X must have at most 20,000" in text
+    assert "- digits, ten classes, Newton step: not offered: X must be at most 20,000" in text
+    ours = text.replace("\n", " ").split("Such limits are ours and not the methods': ")[1]
+    assert "Newton steps for 20,000 parameters at most" in ours
+    assert "this study stops a method after 60 s." in ours
     assert "- diabetes, regression, Langevin (10 %): an answer took longer than 60 s." in text
-    assert text.count("no answer") == len(REFUSED)
+    tables_of_losses, _ = text.split("**The largest loss**")
+    assert tables_of_losses.count("no answer") == len(REFUSED)
     assert "nan" not in text
     everywhere = {
         (data, "refit", share): nothing("broken")
@@ -250,6 +318,7 @@ def test_reasons_are_told_and_their_numbers_are_not(tmp_path):
     }
     text = page.side_by_side(stored(tmp_path, everywhere))
     assert "Refit gives no answer." in text
+    assert "Such limits" not in text
     assert "nan" not in text
 
 
@@ -311,7 +380,8 @@ def test_words_on_releases_follow_the_numbers(tmp_path):
     text = page.section(store)
     assert "Default noise hides hardly anybody: 0.0% of the people" in text
     assert "| 90.0% | 70.0% | not tried | cannot be reached |" in text
-    assert text.count("the attack finds nothing") == 2
+    assert text.count("this attack finds nothing") == 2
+    assert "Exact models give the image away (median likeness 1.00)" in text.replace("\n", " ")
     assert "from 90.0% to 60.0%" in text.replace("\n", " ")
     assert "default releases give the image away" in text.replace("\n", " ")
     assert "negatives" not in text
@@ -319,13 +389,13 @@ def test_words_on_releases_follow_the_numbers(tmp_path):
     with_releases(store, least=2.0, capped=0.4, default=-0.9)
     text = page.section(store).replace("\n", " ")
     assert "Default noise hides some people: 50.0% of the people" in text
-    assert "With a cap of 10 the attack still finds something." in text
-    assert "With a cap of 1 the attack finds nothing" in text
+    assert "With a cap of 10 this attack still finds something." in text
+    assert "With a cap of 1 this attack finds nothing" in text
     assert "default releases do not always give the image away" in text
     assert "9 are negatives of the image" in text
     # As like as an answer about an image that was never learned is nothing, and only then.
     with_releases(store, capped=0.3, never=0.3)
-    assert page.section(store).count("the attack finds nothing") == 2
+    assert page.section(store).count("this attack finds nothing") == 2
 
 
 def test_paragraphs_are_no_longer_than_lines(tmp_path):

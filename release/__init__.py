@@ -1,0 +1,1 @@
+"""Build, check and describe what is released; the Makefile calls these."""
