@@ -16,7 +16,7 @@ root_doc = "docs/index"
 source_suffix = {".md": "markdown"}
 FOLDERS = {"docs", "experiments"}
 include_patterns = ["docs/*.md", "docs/**/*.md", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-include_patterns += ["experiments/README.md"]
+include_patterns += ["SECURITY.md", "experiments/README.md"]
 exclude_patterns = [p.name for p in ROOT.iterdir() if p.is_dir() and p.name not in FOLDERS]
 exclude_patterns += ["docs/_site", "docs/_static", "experiments/[!R]*"]
 
@@ -31,6 +31,7 @@ extensions = [
 myst_heading_anchors = 4
 suppress_warnings = [
     "myst.header",  # generated results begin their sections at level 3
+    "ref.python",  # a type such as `path` is no link, though attributes have that name
 ]
 
 # The reference: docstrings, read by `_site.docstrings`.

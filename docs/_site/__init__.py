@@ -29,6 +29,7 @@ AWAITED = {
     ],
     "explanation": ["certificates", "choosing_a_method", "exposure_in_words"],
     ".": ["officers", "margins", "formats", "dependencies"],
+    "..": ["SECURITY"],
 }
 
 
@@ -36,7 +37,7 @@ def fill_in(app, docname, source):
     """Put a generated text where a page has its mark."""
     for folder, name in ((folder, name) for folder, names in AWAITED.items() for name in names):
         if not Path(app.srcdir, "docs", folder, f"{name}.md").exists():
-            source[0] = re.sub(rf"(?m)^(\.\./)?{name}\n", "", source[0])
+            source[0] = re.sub(rf"(?m)^(\.\./)*{name}\n", "", source[0])
     if docname.startswith("docs/reference/"):
         for mark, generate in GENERATED.items():
             if mark in source[0]:
