@@ -7,7 +7,7 @@ TEST := $(PLAIN) -m pytest
 # Least share of the package's lines and branches that `make test` reaches, in per cent.
 FLOOR := 67
 
-.PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick truth test test-slow test-browser test-deploy test-sources bench bench-quick bench-growth lint types dist changelog audit-dependencies clean
+.PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick truth test test-slow test-browser test-deploy test-sources docs docs-serve docs-links bench bench-quick bench-growth lint types dist changelog audit-dependencies clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -23,6 +23,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 
 .venv/ready: .venv/desk
 	$(PIP) -e ".[dev]"
+	touch $@
+
+.venv/docs: .venv/desk
+	$(PIP) -e ".[docs]"
 	touch $@
 
 demo: .venv/desk
@@ -78,19 +82,31 @@ test-slow: .venv/ready
 
 # Needs Debian's packages chromium and chromium-driver. Of the package with axe, only the script is
 # used: its other dependency would be a browser.
-test-browser: .venv/ready
+test-browser: .venv/ready docs
 	$(PIP) --no-deps axe-playwright-python
 	$(TEST) tests/browser -m browser
 
 # Adds MLflow: 100 MB for five tests, which `make test` skips.
 test-deploy: .venv/ready
 	$(PIP) -e ".[deploy]"
-	$(TEST) tests/refit/test_deploy.py
+	$(TEST) tests/refit/test_deploy.py tests/test_pages.py -k deploy
 
 # Needs Debian's package postgresql; the tests start a server of their own on a socket.
 test-sources: .venv/ready
 	$(PIP) -e ".[sources,serve-postgres]"
 	$(TEST) tests/sources -m sources
+
+# The site, in build/site. A warning is an error: links that lead nowhere, pages that are in no menu,
+# files that a page would load from another host.
+docs: .venv/docs
+	$(BIN)/sphinx-build -W -q -b html -c docs . build/site
+
+docs-serve: docs
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
+
+# Asks every address outside; not a part of any test.
+docs-links: .venv/docs
+	$(BIN)/sphinx-build -q -b linkcheck -c docs . build/links
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks --plot

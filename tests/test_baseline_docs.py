@@ -1,11 +1,9 @@
-"""docs/baselines.md says what `compare` gives: its examples run, its numbers are recomputed."""
+"""docs/baselines.md says what `compare` gives: its numbers are recomputed."""
 
 import math
-import re
 import sys
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
@@ -45,16 +43,6 @@ def measured():
     table = PAGE.split("## Measured")[1]
     lines = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
     return {cells[0]: cells[1:] for cells in lines[2:]}
-
-
-def test_examples_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    mpl.use("Agg")
-    names: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE, re.S):
-        exec(compile(block, "baselines.md", "exec"), names)
-    assert (tmp_path / "compare.png").exists()
-    assert names["answer"].certified
 
 
 def test_claims_and_expected_errors(frames):

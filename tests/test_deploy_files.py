@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from blocks import call_of_pilu, check_call
 from pilu.cli.app import app
 
 ROOT = Path(__file__).parents[1]
@@ -26,12 +27,6 @@ yaml = pytest.importorskip("yaml", reason="reads compose.yaml; it comes with tra
 # Commands
 
 
-def blocks(text):
-    """Lines of shell in a page, with continued ones put together."""
-    for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S):
-        yield from block.replace("\\\n", " ").splitlines()
-
-
 def mentioned(text):
     """Commands in the running text and in tables, in backticks."""
     plain = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
@@ -39,20 +34,12 @@ def mentioned(text):
         yield " ".join(found.split())
 
 
-def calls(line):
-    """What follows `pilu` in a line of shell: as its program, or as that of a container."""
-    words = shlex.split(line, comments=True)
-    start = 0
-    if words[1:2] == ["compose"] and "pilu" in words:
-        start = len(words) - 1 - words[::-1].index("pilu")
-    return [words[start + 1 :]] if words and Path(words[start]).name == "pilu" else []
-
-
 def documented():
+    """In the running text; `test_pages.py` looks at the blocks."""
     for page in PAGES:
-        text = (DOCS / page).read_text()
-        for line in [*blocks(text), *(one for one in mentioned(text) if one.startswith("pilu "))]:
-            for words in calls(line):
+        for line in mentioned((DOCS / page).read_text()):
+            if line.startswith("pilu "):
+                words = call_of_pilu(shlex.split(line, comments=True))
                 yield pytest.param(words, id=f"{page}: {' '.join(words)[:60]}")
 
 
@@ -69,17 +56,7 @@ def started():
 
 @pytest.mark.parametrize("words", [*documented(), *started()])
 def test_commands_and_their_options_exist(words):
-    command, rest = get_command(app), list(words)
-    while hasattr(command, "commands") and rest:
-        name = rest.pop(0)
-        assert name in command.commands, words
-        command = command.commands[name]
-    options = {option: one for one in command.params for option in one.opts}
-    for word in rest:
-        name, has_value, _ = word.partition("=")
-        if name.startswith("-"):
-            assert name in options, (words, name)
-            assert not (has_value and options[name].is_flag), words
+    check_call(words)
 
 
 def test_options_that_are_named_alone_exist():

@@ -1,4 +1,4 @@
-"""docs/deploy.md: its blocks run, saved models predict the same, and no file has rows."""
+"""docs/deploy.md: saved models predict the same, and no file has rows."""
 
 import io
 import pickle
@@ -30,13 +30,13 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 import pilu.refit.program
-from pilu import CertificateMismatch, Forgetful, HuberRidge
+from blocks import blocks_of
+from pilu import Forgetful, HuberRidge
 from pilu.refit import heads
 from pilu.refit.evidence import hash_of_release
 
 PAGE = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
 EXTRA = 'install it with: pip install "pilu[deploy]"'
-NEEDS = {"skops": ["skops"], "ONNX": ["skl2onnx", "onnxruntime"], "MLflow": ["mlflow", "skops"]}
 
 # MLflow warns about the types of its own classes while it is imported.
 pytestmark = pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning")
@@ -48,35 +48,6 @@ NUMBERS = ["amount", "age"]
 def needs(*modules):
     for module in modules:
         pytest.importorskip(module, reason=f"{module} is not installed; {EXTRA}")
-
-
-# The page
-
-
-def blocks(heading):
-    section = re.split(r"^## ", PAGE, flags=re.M)
-    text = next(part for part in section if part.startswith(heading))
-    return re.findall(r"```python\n(.*?)```", text, re.S)
-
-
-@pytest.mark.parametrize("heading", ["joblib", "skops", "ONNX", "MLflow"])
-def test_blocks_of_the_page_run(heading, tmp_path, monkeypatch):
-    needs(*NEEDS.get(heading, []))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    before = ["A model to deploy", "The certificate beside", "joblib"]
-    names: dict[str, object] = {}
-    for part in dict.fromkeys([*before, heading]):
-        for block in blocks(part):
-            exec(compile(block, "deploy.md", "exec"), names)
-    model, check = names["model"], names["check"]
-    with pytest.raises(CertificateMismatch, match="not the one that was released"):
-        check(model.fit(names["X"], names["y"]).released_)  # other noise, another hash
-
-
-def test_every_block_of_the_page_was_run():
-    headings = ["A model to deploy", "The certificate beside", "joblib", *NEEDS]
-    assert sum(len(blocks(h)) for h in headings) == PAGE.count("```python")
 
 
 # Every head, in every format
@@ -174,7 +145,8 @@ def _listed_to_trust(name):
 def test_onnx(head, target, bits):
     needs("skl2onnx", "onnxruntime")
     if isinstance(head, HuberRidge):
-        exec(blocks("ONNX")[-1], {})
+        (block,) = (b for b in blocks_of("docs/deploy.md") if "import HuberRidge" in b.text)
+        exec(block.text, {})
     X, _ = numbers()
     model, _ = forgotten(head, X, TARGETS[target])
     X = X.astype(f"f{bits // 8}")
