@@ -41,7 +41,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from pilu._checks import as_numbers, check_real, complaint
-from pilu.accounting.gaussians import GaussianPair, delta_from_log
+from pilu.accounting.cumulants import delta_from_log, log_down
+from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import delta_from_mu
 from pilu.accounting.search import safe_root
 
@@ -160,7 +161,7 @@ class PrivacyCurve:
         """Least epsilon, rounded up, with delta(epsilon) <= delta; the search starts at `near`."""
         if not 0.0 < delta < 1.0:
             raise complaint("delta", "in (0, 1)", delta)
-        target = math.log(delta) - 1e-14
+        target = log_down(delta)
 
         def excess(epsilon: float, directions: tuple[bool, ...] = self._directions) -> float:
             try:

@@ -40,7 +40,7 @@ _LARGEST_MU = 1e6  # its epsilon is far beyond the farthest
 _RELATIVE, _ABSOLUTE = 8e-10, 8e-13  # how far above the least epsilon an answer may be
 # Step in tau, number of nodes, side to which the path bends: tried in this order.
 _PATHS = (
-    (0.04, 108, 1),
+    (0.04, 112, 1),
     (0.04, 216, 1),
     (0.02, 432, 1),
     (0.01, 1440, 1),
