@@ -105,6 +105,12 @@ def log_down(delta: float) -> float:
     return value - 4 * UNIT * (2 + abs(value))
 
 
+def log_up(delta: float) -> float:
+    """log delta, rounded up."""
+    value = math.log(delta)
+    return value + 4 * UNIT * (2 + abs(value))
+
+
 def delta_from_log(log_delta: float) -> float:
     """delta, rounded up; what underflows is still positive."""
     least = 0.0 if log_delta == -math.inf else 5e-324

@@ -73,31 +73,30 @@ class Remainder:
         h, most = path.step, int(np.max(n_cells))
         self._step, self._directions = h, x.shape[-1]
         self._used = np.arange(most) < n_cells[:, None]
-        # One disc a cell, about its centre. The last is about the last node and holds the sides.
-        tau = np.empty((len(n_cells), most + 1))
-        tau[:, :-1] = h * (CELL * np.arange(most) + CELL // 2)
-        tau[:, -1] = h * (CELL * n_cells - 1)
+        # One disc a cell, about its centre. The next is about the last node and holds the sides.
+        tau = np.empty((len(n_cells), most + 2))
+        tau[:, :most] = h * (CELL * np.arange(most) + CELL // 2)
+        tau[:, most] = h * (CELL * n_cells - 1)
+        tau[:, most + 1] = tau[:, most] + h / 2  # T
         aside = np.full(most + 1, CELL // 2 * h)
-        aside[-1] = h / 2
-        z, radius = path.gaps(tau), np.hypot(aside, _STRIP)
-        steepest = np.sqrt(1 + path.kappa[:, None] ** 2) * np.cosh(tau + aside)  # of |z'|/b
+        aside[most] = h / 2
+        z = path.gaps(tau)
+        z, end = z[:, :-1], z[:, -1]
+        radius, size = np.hypot(aside, _STRIP), np.abs(z)
+        steepest = np.sqrt(1 + path.kappa[:, None] ** 2) * np.cosh(tau[:, :-1] + aside)  # |z'|/b
         reach = path.width[:, None] * steepest * radius
-        self._reach, self._farthest, self._aside = reach, np.abs(z) + reach, _STRIP / radius[-1]
+        self._reach, self._farthest, self._aside = reach, size + reach, _STRIP / radius[most]
+        self._to_end = end - z[:, -1]
         with np.errstate(all="ignore"):
-            to_end = path.gaps(tau[:, -1:] + h / 2) - z[:, -1:]
-            self._to_end = to_end[:, 0]
-            D, size = 1 - z[..., None] * x[:, None, :], np.abs(x)
-            # Lower bounds on the distances to the singularities, from anywhere in the discs.
-            near = np.abs(D) - reach[..., None] * size[:, None, :]
-            at_1, at_0 = np.abs(z) - reach, np.abs(1 + z) - reach
-            known = (near.min(axis=-1) > 0) & (at_1 > 0) & (at_0 > 0)
-            self._slopes, bent, sizes = _derivatives(
-                x, a2, half, z, 1 / D, 1 / near, self._farthest
+            D = 1 - z[..., None] * x[:, None, :]
+            # Bounds on 1/D, 1/z and 1/(1+z) from anywhere in the discs: inf where there is none.
+            near = 1 / np.maximum(np.abs(D) - reach[..., None] * np.abs(x)[:, None, :], 0.0)
+            at_1, at_0 = 1 / np.maximum(size - reach, 0.0), 1 / np.maximum(abs(1 + z) - reach, 0.0)
+            self._slopes, bent, self._sizes = _derivatives(
+                x, a2, half, z, 1 / D, near, self._farthest
             )
-            bent += 1 / at_1**2 + 1 / at_0**2
-            self._sizes = np.where(known, sizes, np.inf)
-            self._curved = np.where(known, np.log(steepest) + bent * reach**2 / 2, np.inf)
-            end = z[:, -1] + self._to_end
+            bent += at_1**2 + at_0**2
+            self._curved = np.log(steepest) + bent * reach**2 / 2
             self._log_cut = np.abs(self._to_end) ** 2 * bent[:, -1] / 2 + _rise(x, a2, end)
             self._log_cut += np.log(np.abs(end * (1 + end)) / (path.width * end.imag))
 
@@ -111,7 +110,7 @@ class Remainder:
         log_end = log_last + (rates[:, -1] * self._to_end[rows]).real + 2 * slack[:, -1]
         steep = np.abs(rates) * self._reach[rows]
         edges = log_cells + (steep + self._curved[rows] + 2 * slack)[:, :-1]
-        edges = np.where(self._used[rows], np.exp(np.minimum(edges, _MOST)), 0.0).sum(axis=1)
+        edges = np.sum(np.exp(np.minimum(edges, _MOST)), axis=1, where=self._used[rows])
         # Both edges of the strip, each cell 8 h wide; divided by h.
         aliases = edges * (2 * CELL / math.expm1(2 * math.pi * _STRIP / h))
         # Aside by y the modulus grows by e^{|y| steep/d} at most; the kernel is e^{-2 pi |y|/h}.
