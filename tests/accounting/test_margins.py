@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
+from oracles.high_precision import delta_from_mu_mp
 from oracles.ray import ray_delta
-from pilu.accounting import GaussianPair, epsilons_of_pairs, gaussians, quadrature
+from pilu.accounting import (
+    GaussianPair,
+    delta_from_mu,
+    epsilons_of_pairs,
+    gaussians,
+    quadrature,
+)
 from pilu.accounting.cumulants import cumulant, log_down, log_up
 from pilu.accounting.shifted import extra_noise_for_each
 
@@ -33,11 +40,12 @@ def test_the_bound_on_the_sum_covers_what_is_missed(x, a2, counts, epsilon, monk
     for cut in (1e-2, 1e-4, 1e-6):  # sums that end too early: what is cut is seen
         monkeypatch.setattr(gaussians, "_CUT", cut)
         seen, bound = missed(0.04)
-        assert 1e-4 * cut < seen <= bound < 1e4 * cut
+        assert 1e-6 * cut < seen <= bound < 1e4 * cut
     monkeypatch.setattr(gaussians, "_CUT", 1e-16)
     for module in (gaussians, quadrature):  # coarse steps: aliases are seen
         monkeypatch.setattr(module, "CELL", 2)
-    assert missed(0.25)[0] > 1e-12
+    seen, bound = missed(0.2)
+    assert 1e-12 < seen <= bound < 0.1
 
 
 HUGE_COUNTS = [
@@ -87,3 +95,19 @@ def test_logarithms_of_delta_round_to_their_side(rng):
     with mp.workdps(50):
         for delta in [5e-324, 1e-300, 1 - 2**-53, *(10.0 ** rng.uniform(-300, 0, 300)).tolist()]:
             assert mpf(log_down(delta)) <= mp.log(mpf(delta)) <= mpf(log_up(delta))
+
+
+@pytest.mark.parametrize(
+    ("mu", "epsilon"),
+    [
+        (7.50514408535881e-12, 2.799153288189472e-10),
+        (3.0132775560962694e-06, 0.00011335747444837942),
+        (4.310662592214434, 173.06897612303462),
+    ],
+)
+def test_deltas_below_the_normal_doubles_are_rounded_up(mu, epsilon):
+    truth = delta_from_mu_mp(mu, epsilon)
+    assert mpf("1e-320") < truth < mpf("1e-308")
+    assert delta_from_mu(mu, epsilon) >= truth
+    pair = GaussianPair([0.0], [mu**2], 1)
+    assert pair.delta(epsilon) >= delta_from_mu_mp(mpf(pair.squared_shifts[0]) ** 0.5, epsilon)

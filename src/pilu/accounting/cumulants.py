@@ -113,5 +113,6 @@ def log_up(delta: float) -> float:
 
 def delta_from_log(log_delta: float) -> float:
     """delta, rounded up; what underflows is still positive."""
-    least = 0.0 if log_delta == -math.inf else 5e-324
-    return min(max(math.exp(log_delta) * (1 + 1e-15), least), 1.0)
+    if log_delta == -math.inf:
+        return 0.0
+    return min(math.nextafter(math.exp(log_delta) * (1 + 1e-15), math.inf), 1.0)

@@ -70,7 +70,7 @@ class Remainder:
     """
 
     def __init__(self, x: Array, a2: Array, half: Array, path: Path, n_cells: Index) -> None:
-        h, most = path.step, int(np.max(n_cells))
+        h, most = path.step, int(np.max(n_cells, initial=1))
         self._step, self._directions = h, x.shape[-1]
         self._used = np.arange(most) < n_cells[:, None]
         # One disc a cell, about its centre. The next is about the last node and holds the sides.
