@@ -146,7 +146,7 @@ class Contours:
         error = self.remainder(
             logs[:, CELL // 2 :: CELL].real,
             logs[np.arange(len(logs)), self.last[rows]].real,
-            np.abs(terms).reshape(len(terms), -1, CELL).sum(axis=-1),
+            np.abs(terms).reshape(len(terms), terms.shape[1] // CELL, CELL).sum(axis=-1),
             epsilon,
             rows,
         )
