@@ -17,10 +17,9 @@ on which the integrand dies out: far away it behaves like e^{-omega s} times a p
 
 and stays under 45 degrees from the vertical, where e^{s^2 a^2 / 2} dies out too. (Excesses of
 very different size may want the other side, or none: all are tried.) Trapezoidal sums in tau then
-converge exponentially in the step: halving it squares the relative error r. The sum over every
-second node estimates r; what is added is 4 r, the last term for what is cut, and rounding. This is
-a measured margin, not a proof (docs/exact.md). The result never exceeds the guard, which needs no
-quadrature:
+converge exponentially in the step. `pilu.accounting.quadrature` bounds what they miss, and rounding
+is charged by `pilu.accounting.cumulants`: both are proved (docs/margins.md). The result never
+exceeds the guard, which needs no quadrature:
 
     delta <= M(s) e^{-eps (s-1)} (s-1)^(s-1) / s^s      for every real s in the strip.
 """
@@ -267,7 +266,7 @@ class GaussianPair:
         kappa: float,
         proved: bool = True,
     ) -> tuple[float, float]:
-        """The integral in units of e^peak, and its error: a bound, or the change by halving the step."""
+        """The integral in units of e^peak, and a bound on its error, or only an estimate."""
         bent = float(curvature(*self._parts, gap)) + 1 / (1 + gap) ** 2 + 1 / gap**2
         path = Path(np.array([gap]), np.array([1 / math.sqrt(bent)]), np.array([kappa]), step)
         unit = step * float(path.width[0]) / math.pi
