@@ -136,7 +136,7 @@ class PrivacyCurve:
         if top == -math.inf:
             return top
         rest = math.exp(value + self.epsilon_error - top) + math.exp(tail - top)
-        return min(top + math.log(rest) + 4 * UNIT * (2 + abs(value) + abs(top)), 0.0)
+        return min(top + math.log(rest) + 4 * UNIT * (2 + abs(top)), 0.0)
 
     def delta(self, epsilon: float) -> float:
         """delta(epsilon), rounded up."""
