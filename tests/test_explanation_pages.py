@@ -16,12 +16,16 @@ ATTACKED = prose("exposure.md")
 
 
 def test_losses():
-    sentence = EVIDENCE.split("**The largest loss** over all data sets", 1)[1].split("*Refit", 1)[0]
-    pattern = r"([\w -]+?) (-?[\d.]+) \(one person\), (-?[\d.]+) \(1 %\), (-?[\d.]+) \(10 %\)"
-    found = re.findall(pattern, sentence.replace("per cent:", ";"))
-    assert len(found) == 5
-    for method, *losses in found:
-        assert f"| {method.strip()} | {' | '.join(losses)} |" in CHOOSING
+    """Two tables, turned around: one of points, one of per cent of RMSE."""
+    for unit in ("points", "per cent of RMSE"):
+        table = EVIDENCE.split(f"| largest loss, {unit} |", 1)[1].split(" | | --- |", 1)
+        methods = [name.strip() for name in table[0].split("|")]
+        lines = re.findall(r"\| (?:one person|1 %|10 %) \| ([-\d. |]+?) \|(?= |$)", table[1])[:3]
+        found = [line.split(" | ") for line in lines]
+        assert len(methods) == len(found[0]) == 5
+        assert len(found) == 3
+        for method, *losses in zip(methods, *found, strict=True):
+            assert f"| {method} | {' | '.join(losses)} |" in CHOOSING
 
 
 def test_seconds():

@@ -52,11 +52,10 @@ one that meets the theorem, a residual of constant length. The claims of 0.1 and
 with the median of measured residuals as its bound. Half of the runs have a longer residual. The
 residual also depends on the perturbation b, so it changes b's covariance and not only its mean. The
 paper of certified removal does not claim this case.""",
-    "certified removal, data-dependent budget": """The bound holds at what was learned, and that
-depends on b. Past the budget the exact minimiser for the same b is released, short of it a Newton
-step. Where the one takes over from the other, both miss parameters that retraining reaches, with
-more than delta of its probability. Theorem 3 asks for one bound for every b, so it does not cover
-this. Half of the draws pass the budget here; with few that do, less is missed.""",
+    "certified removal, data-dependent budget": """Theorem 3 asks for one bound for every b, and
+this bound depends on b. Half of the draws pass the budget here. Then the minimiser for the same b
+is released, else a Newton step. Where the one takes over from the other, both miss parameters that
+retraining reaches with a probability above delta.""",
     "certified removal, budget, retrained anew": """The same, but past the budget b is drawn anew.
 Then no parameter is missed. Those short of the budget become more likely than in retraining, and
 the others less so: by a factor of two where half of the draws pass it, which is epsilon = 0.69.""",

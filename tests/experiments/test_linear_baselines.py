@@ -287,7 +287,7 @@ def test_tuned_dp_gd_takes_the_best_of_its_grid(name, request, monkeypatch):
     assert table["clipping"].tolist() == pytest.approx([4 * usual] * len(table))
     assert (table["step_factor"] == 16).all()
     assert len(seen[10][0]) == 2 * len(engine.study.epsilons) * 5 * 4
-    assert len(seen[11][0]) == len(table) * dp_gd_tuned.N_RUNS
+    assert len(seen[11][0]) == len(table) * dp_gd_tuned.TUNED_RUNS
     steps = engine.study.n_steps + engine.study.n_unlearn_steps
     for line in table.itertuples():
         noise = {"renyi": renyi_noise, "gdp": gaussian_noise}[line.accounting]
