@@ -86,7 +86,11 @@ def test_later_receipts_and_releases(later, name):
     record = json.loads((later / name).read_text())
     kind, number = record["schema"].split("/")
     text = json.dumps({**record, "schema": f"{kind}/{int(number) + 1}", "more": 1})
-    read = Receipt.from_json if name == "receipt.json" else lambda t: check_release(json.loads(t), None)
+    read = (
+        Receipt.from_json
+        if name == "receipt.json"
+        else lambda t: check_release(json.loads(t), None)
+    )
     assert read((later / name).read_text())
     with pytest.raises(CertificateMismatch, match="with the version of pilu that wrote it"):
         read(text)

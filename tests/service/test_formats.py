@@ -1,7 +1,7 @@
 """What a service of an earlier commit wrote: its database, its answers, a callback.
 
-    ../desk/formats/refit-4.tar.xz       805eb3a: all three, and the store
-    formats/service-1-first.tar.xz       c4c0dbd: a database from before version 1 was settled
+../desk/formats/refit-4.tar.xz       805eb3a: all three, and the store
+formats/service-1-first.tar.xz       c4c0dbd: a database from before version 1 was settled
 """
 
 import hashlib
@@ -81,7 +81,9 @@ def test_its_callback_is_checked(earlier):
     said = check_callback(headers, body, key, seen=SeenIds(), now=now)
     assert (said["type"], said["status"]) == ("request.ended", "completed")
     with pytest.raises(CallbackRefused, match="not signed"):
-        check_callback(headers, body.replace(b"completed", b"cancelled"), key, seen=SeenIds(), now=now)
+        check_callback(
+            headers, body.replace(b"completed", b"cancelled"), key, seen=SeenIds(), now=now
+        )
 
 
 def test_a_database_from_before_version_1_was_settled_is_refused(tmp_path):

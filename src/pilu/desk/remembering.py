@@ -105,8 +105,8 @@ def by_list(path: Path) -> Remembered:
         ) from None
     if record["schema"] != FORMAT:
         raise WrongInput(
-            f"{path} must be of the format {FORMAT}, got {record['schema']!r}. Write the list again "
-            "with this version of pilu, or restore with the version that wrote it."
+            f"{path} must be of the format {FORMAT}, got {record['schema']!r}. Write the list "
+            "again with this version of pilu, or restore with the version that wrote it."
         )
 
     def remembered(desk: "Desk") -> Iterable[bytes]:

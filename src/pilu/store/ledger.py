@@ -64,8 +64,8 @@ class Ledger:
             raise StoreDamaged(f"{path} is not a ledger of pilu, but another SQLite file.")
         if is_first:
             raise StoreDamaged(
-                f"{path} is of the format pilu.store/1, which is not read any more. Fit a new store "
-                "from the table without the people who were forgotten. Nothing was changed."
+                f"{path} is of the format pilu.store/1, which is not read any more. Fit a new "
+                "store from the table without the people who were forgotten. Nothing was changed."
             )
 
     @classmethod
