@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 few_and_many = pytest.mark.parametrize(
-    "examples", [4, pytest.param(150, marks=pytest.mark.slow)], ids=["few", "many"]
+    "examples", [4, pytest.param(100, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 
 
