@@ -142,17 +142,16 @@ class Certificate:
             record = strict_json(text)
         except ValueError as error:
             raise CertificateMismatch(f"the certificate is not valid JSON: {error}.") from None
-        names = set(FIELDS)
-        if not isinstance(record, dict) or set(record) != names:
-            given = set(record) if isinstance(record, dict) else set()
+        names, given = set(FIELDS), record if isinstance(record, dict) else {}
+        if given.get("schema", SCHEMA) not in (SCHEMA, UNBOUND_SCHEMA):
+            raise CertificateMismatch(
+                f"schema must be {SCHEMA!r}, got schema={given['schema']!r}. "
+                "Check the certificate with the version of pilu that wrote it."
+            )
+        if set(given) != names:
             raise CertificateMismatch(
                 f"the certificate must have exactly the fields of {SCHEMA}; "
-                f"missing: {sorted(names - given)}, unknown: {sorted(given - names)}."
-            )
-        if record["schema"] not in (SCHEMA, UNBOUND_SCHEMA):
-            raise CertificateMismatch(
-                f"schema must be {SCHEMA!r}, got schema={record['schema']!r}. "
-                "It was written by another version of pilu."
+                f"missing: {sorted(names - set(given))}, unknown: {sorted(set(given) - names)}."
             )
         _check_types(record)
         return cls(**record)

@@ -145,8 +145,13 @@ class Receipt:
             later = {"certificate", "person", "exposure"}
             if schema in _EARLIER:
                 later = {"evidence", "exposure"} & {*record, "evidence"}
-            if schema not in (SCHEMA, *_EARLIER) or set(record) != _FIELDS | later:
-                raise CertificateMismatch(f"the receipt must have the fields of {SCHEMA}.")
+            if schema not in (SCHEMA, *_EARLIER):
+                raise CertificateMismatch(
+                    f"schema must be one of {', '.join((SCHEMA, *_EARLIER))}, got "
+                    f"schema={schema!r}. Check the receipt with the version of pilu that wrote it."
+                )
+            if set(record) != _FIELDS | later:
+                raise CertificateMismatch(f"the receipt must have the fields of {schema}.")
             entry, place = record["entry"], record["place"]
             if not isinstance(entry, dict) or type(place) is not int:
                 raise TypeError

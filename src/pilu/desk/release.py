@@ -72,7 +72,12 @@ def check_released_file(content: bytes, log: Log) -> dict[str, bool]:
 def check_release(record: Mapping[str, Any], log: Log | None) -> dict[str, bool]:
     """Refuse coefficients that do not match their hash, or that are not in the log of a store."""
     rest = {name: value for name, value in record.items() if name != "sha256"}
-    if record.get("schema") not in _READABLE or sha256_of(rest) != record.get("sha256"):
+    if record.get("schema") not in _READABLE:
+        raise CertificateMismatch(
+            f"schema must be one of {', '.join(_READABLE)}, got schema={record.get('schema')!r}. "
+            "Check the release with the version of pilu that wrote it."
+        )
+    if sha256_of(rest) != record.get("sha256"):
         raise CertificateMismatch("the coefficients do not have the hash that is given with them.")
     if log is not None:
         logged = [e.record["sha256"] for e in log.entries if e.kind == "release"]

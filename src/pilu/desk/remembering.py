@@ -104,7 +104,10 @@ def by_list(path: Path) -> Remembered:
             "got another file. Nothing was changed."
         ) from None
     if record["schema"] != FORMAT:
-        raise WrongInput(f"{path} must be of the format {FORMAT}, got {record['schema']!r}.")
+        raise WrongInput(
+            f"{path} must be of the format {FORMAT}, got {record['schema']!r}. Write the list "
+            "again with this version of pilu, or restore with the version that wrote it."
+        )
 
     def remembered(desk: "Desk") -> Iterable[bytes]:
         if record["store"] != desk.store_id:

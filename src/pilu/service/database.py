@@ -261,6 +261,15 @@ def _check_version(database: Database, name: str) -> None:
             f"{name} must be of version {VERSION}, got {found}. Use the version of pilu that wrote "
             "it, or a later one."
         )
+    try:
+        with database.reading() as tx:
+            tx.all("SELECT store_key FROM requests LIMIT 1")
+    except DatabaseFailed:
+        raise DatabaseFailed(
+            f"{name} has no column requests.store_key: it was made before version {VERSION} was "
+            "settled. Move it away, start the service with a new one, and make new tokens and the "
+            "open requests again."
+        ) from None
 
 
 def _without_password(driver: Any, url: str) -> str:

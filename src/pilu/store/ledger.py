@@ -42,6 +42,7 @@ _SETTINGS = (
     "PRAGMA temp_store = MEMORY",
 )
 _APPLICATION_ID = 0x70696C75  # "pilu"
+_OF_THE_FIRST_FORMAT = "SELECT 1 FROM sqlite_master WHERE name = 'names_by_hash'"
 
 
 class Ledger:
@@ -58,8 +59,14 @@ class Ledger:
             for setting in _SETTINGS:
                 self._database.execute(setting)
             application_id = self._database.execute("PRAGMA application_id").fetchone()[0]
+            is_first = self._database.execute(_OF_THE_FIRST_FORMAT).fetchone() is not None
         if application_id not in (0, _APPLICATION_ID):
             raise StoreDamaged(f"{path} is not a ledger of pilu, but another SQLite file.")
+        if is_first:
+            raise StoreDamaged(
+                f"{path} is of the format pilu.store/1, which is not read any more. Fit a new "
+                "store from the table without the people who were forgotten. Nothing was changed."
+            )
 
     @classmethod
     def create(cls, path: Path) -> "Ledger":

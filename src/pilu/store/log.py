@@ -155,4 +155,7 @@ def check_proof(record: Mapping[str, Any]) -> dict[str, Any]:
             return {"says": f"The entry is at place {record['place']} in the log of {head}."}
     except (KeyError, TypeError, ValueError, AttributeError):
         pass
-    raise LedgerMismatch("the proof cannot be read: it was altered or cut.")
+    raise LedgerMismatch(
+        "the proof cannot be read: it was altered or cut, or another version of pilu wrote it. "
+        f"This one reads {_GROWTH} and {_PLACE}."
+    )

@@ -30,7 +30,7 @@ from pilu.store.disk import sync_folder, write_new
 from pilu.store.ledger import Ledger, check_is_store
 from pilu.store.log import Entry, Log
 
-FORMAT = "pilu.store/4"  # docs/desk.md, "Formats", says when the number rises
+FORMAT = "pilu.store/4"  # docs/formats.md says when the number rises
 # The second was for chains only, and named no method; the third had no entries about actions.
 _READABLE = (FORMAT, "pilu.store/3", "pilu.store/2")
 
