@@ -42,13 +42,13 @@ def licence_of(package: Distribution) -> str:
     """The licence that a package states: an SPDX expression if it has one."""
     said = package.metadata
     if "License-Expression" in said:
-        return str(said["License-Expression"])
+        return str(said.get("License-Expression"))
     classifiers = [one for one in said.get_all("Classifier") or () if one.startswith("License ::")]
-    for text in (" ".join(classifiers), str(said["License"] or "").partition("\n")[0]):
+    for text in (" ".join(classifiers), str(said.get("License") or "").partition("\n")[0]):
         found = [name for pattern, name in _STATED.items() if re.search(pattern, text)]
         if found:
             return ", ".join(found)
-    return _READ.get(canonical(said["Name"]), "unknown")
+    return _READ.get(canonical(said.get("Name")), "unknown")
 
 
 def installed(path: Sequence[str] = sys.path) -> dict[str, str]:
