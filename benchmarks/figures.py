@@ -117,7 +117,7 @@ def _lines_of_the_desk(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
         Line(quotes, "quotes", "Algorithm 1", around, 3),
         Line("  after the deletions", "quotes after deletions", "Algorithm 1", around),
         Line("pilu --help", "pilu --help", "import numpy", bare, 3),
-        Line("pilu ledger", "pilu ledger", "import numpy", bare, 3),
+        Line("pilu ledger", "pilu ledger", "import numpy", bare, 1.5),
     ]
 
 
