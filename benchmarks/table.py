@@ -20,8 +20,10 @@ def spread_text(spread: Sequence[float] | None) -> str:
 
 def text(found: list[dict[str, Any]]) -> str:
     """The table for reading."""
-    head = ("work", "took", "reference", "took", "ratio", "spread", "at most", "", "of")
-    head += ("since the last", "")
+    head = (
+        *("work", "took", "reference", "took", "ratio", "spread"),
+        *("at most", "", "of", "since the last", ""),
+    )
     body = [
         (
             r["work"],
