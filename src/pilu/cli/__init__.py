@@ -28,7 +28,7 @@ def _showed_log(arguments: list[str]) -> bool:
     match arguments:
         case ["ledger", store] if not store.startswith("-") and find_spec("typer"):
             from pilu.cli.answers import in_one_line
-            from pilu.cli.log import show_log
+            from pilu.cli.showing import show_log
 
             in_one_line(show_log)(Path(store))
             return True

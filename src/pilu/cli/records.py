@@ -9,7 +9,7 @@ import typer
 
 from pilu.cli.answers import opened, print_answer, print_checks
 from pilu.cli.files import check_output, read_text, write_whole
-from pilu.cli.log import show_log
+from pilu.cli.showing import show_log
 from pilu.cli.options import (
     Json,
     Out,
