@@ -172,8 +172,8 @@ def test_help_and_ledger_import_nothing_heavy(fitted, tmp_path):
 
 def test_what_ledger_imports(fitted, tmp_path):
     """These and Python's own modules. Another one would cost every call its time."""
-    names = """_digits _extras cli cli.answers cli.files cli.showing exceptions report report.entries
-    store store.disk store.ledger store.log store.merkle"""
+    names = """_digits _extras cli cli.answers cli.files cli.showing exceptions report
+    report.entries store store.disk store.ledger store.log store.merkle"""
     allowed = {"pilu", *(f"pilu.{name}" for name in names.split())}
     # What the environment imports into every process, such as hooks of editable installs.
     bare = [sys.executable, "-c", "import sys; print(*sys.modules)"]

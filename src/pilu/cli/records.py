@@ -9,7 +9,6 @@ import typer
 
 from pilu.cli.answers import opened, print_answer, print_checks
 from pilu.cli.files import check_output, read_text, write_whole
-from pilu.cli.showing import show_log
 from pilu.cli.options import (
     Json,
     Out,
@@ -20,6 +19,7 @@ from pilu.cli.options import (
     options_of_langevin,
     refuse_if,
 )
+from pilu.cli.showing import show_log
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, WrongArgument, WrongInput
 from pilu.report.entries import count
 from pilu.store.log import check_proof
