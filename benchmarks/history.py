@@ -55,8 +55,11 @@ def _lines(
             "quiet": quiet,
             "others": entry["others"],
             "size": name,
-            # How much was timed of it, for lines that do not compare otherwise
-            "plan": {key: entry["plan"][key] for key in ("literal_steps", "exact_rows")},
+            # What was timed, and how much of it; lines with other values do not compare
+            "plan": {
+                **{key: value for key, value in entry["size"].items() if value},
+                **{key: entry["plan"][key] for key in ("literal_steps", "exact_rows")},
+            },
             "line": f"{above}: {row['work'].strip()}" if indented else row["work"],
             "reference": row["reference"],
             "remark": row["remark"],
