@@ -6,7 +6,7 @@ TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 # Least share of the package's lines and branches that `make coverage` accepts, in per cent.
 FLOOR := 67
 
-.PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick truth test coverage test-slow test-browser test-deploy test-sources docs docs-serve docs-links bench bench-quick bench-growth lint types dist changelog audit-dependencies clean
+.PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick truth test coverage test-slow test-browser test-deploy test-sources docs docs-serve docs-links bench bench-quick bench-growth bench-peers lint types dist changelog audit-dependencies clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -117,6 +117,11 @@ bench-quick: .venv/ready
 bench-growth: .venv/ready
 	$(BIN)/python -m benchmarks --sizes --plot --name growth
 
+# Adds river, which nothing else needs.
+bench-peers: .venv/ready
+	$(PIP) -e ".[peers]"
+	$(BIN)/python -m benchmarks.peers
+
 lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -140,7 +145,7 @@ changelog: .venv/tools/ready
 
 # Known vulnerabilities of the pinned versions, from a database on the network; then the licences.
 audit-dependencies: .venv/ready .venv/tools/ready
-	$(PIP) -e ".[deploy,sources,serve-postgres]"
+	$(PIP) -e ".[deploy,peers,sources,serve-postgres]"
 	$(BIN)/python -m release.dependencies .venv/lib/*/site-packages .venv/tools/lib/*/site-packages
 	.venv/tools/bin/python -m pip_audit --strict --no-deps --disable-pip --requirement constraints.txt
 

@@ -15,6 +15,7 @@ from benchmarks import (
     desk,
     figures,
     growth,
+    history,
     living,
     machine,
     memory,
@@ -68,6 +69,7 @@ def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
     outcome = Outcome()
     entry: dict[str, Any] = {"size": asdict(size), "plan": asdict(plan), "memory": None}
     entry["load"] = [machine.load()]
+    others = machine.Others()
     record.content["sizes"][name] = entry
 
     def save() -> None:
@@ -76,7 +78,7 @@ def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
         entry.update(asdict(outcome))
         record.save()
 
-    began = time.monotonic()
+    began, finished = time.monotonic(), False
     try:
         kinds = (size.b, size.desk, size.cluster, size.smooth, size.refit, size.living, size.serve)
         in_memory = not any(kinds)
@@ -91,11 +93,16 @@ def run_size(name: str, options: argparse.Namespace, record: Record) -> None:
         measure = living.measure if size.living else measure
         measure = serve.measure if size.serve else measure
         measure(size, plan, Stopwatch(outcome.times, name, save), outcome)
+        finished = True
     finally:
+        entry["others"] = others.cores()
         entry["load"].append(machine.load())
         entry["took"] = time.monotonic() - began
         save()
         print(f"\n{name}: {size}")
+        if finished:
+            quiet = not record.content["busy"] and machine.is_quiet(entry["others"])
+            history.add(options.out, record.content["machine"], name, entry, quiet=quiet)
         print(table.text(entry["rows"]))
         for note in table.notes(size, plan, outcome.counts, entry["memory"]):
             print(note)
@@ -125,7 +132,11 @@ def _circumstances(entry: dict[str, Any]) -> str:
     before, after = entry["load"]
     if before is None or after is None:
         return took + "."
-    return f"{took}; load {before[0]:.1f} before and {after[0]:.1f} after."
+    text = f"{took}; load {before[0]:.1f} before and {after[0]:.1f} after."
+    others = entry.get("others")
+    if others is None or machine.is_quiet(others):
+        return text
+    return f"{text}\nOthers kept {others:.1f} cores busy meanwhile: do not trust these figures."
 
 
 def main() -> int:
@@ -135,6 +146,8 @@ def main() -> int:
     record.content["machine"] = machine.describe()
     record.content["load_before"] = machine.load()
     busy = machine.complaint_of_load()
+    record.content["busy"] = bool(busy)
+    print(machine.sentence(record.content["machine"]), flush=True)
     say(busy, end="")
     try:
         for name in options.sizes:
@@ -147,7 +160,7 @@ def main() -> int:
     finally:
         record.content["load_after"] = machine.load()
         record.save()
-    print(f"\n{busy}All raw times: {record.path}")
+    print(f"\n{busy}All raw times: {record.path}; all ratios since the first run: {history.NAME}")
     return 0 if record.content["finished"] else 130
 
 

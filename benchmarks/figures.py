@@ -28,6 +28,7 @@ class Row:
     at_most: float | None  # None: reported, not judged
     repeats: int
     remark: str = ""
+    spread: tuple[float, float] | None = None  # the least and the largest ratio of the repeats
 
 
 def rows(
@@ -117,7 +118,7 @@ def _lines_of_the_desk(size: Size, plan: Plan, outcome: Outcome) -> list[Line]:
         Line(quotes, "quotes", "Algorithm 1", around, 3),
         Line("  after the deletions", "quotes after deletions", "Algorithm 1", around),
         Line("pilu --help", "pilu --help", "import numpy", bare, 3),
-        Line("pilu ledger", "pilu ledger", "import numpy", bare, 3),
+        Line("pilu ledger", "pilu ledger", "import numpy", bare, 1.5),
     ]
 
 
@@ -258,9 +259,12 @@ def _timed(lines: Iterable[Line], times: Times) -> Iterable[Row]:
         pairs = list(zip(took, against, strict=False))
         if pairs:
             value, reference_value = (statistics.median(side) for side in zip(*pairs, strict=True))
-            ratio = statistics.median(t / a for t, a in pairs)
+            ratios = [t / a for t, a in pairs]
+            ratio = statistics.median(ratios)
+            spread = (min(ratios), max(ratios)) if len(ratios) > 1 else None
             yield Row(
-                work, value, "s", reference, reference_value, ratio, at_most, len(pairs), remark
+                *(work, value, "s", reference, reference_value, ratio, at_most, len(pairs)),
+                *(remark, spread),
             )
 
 

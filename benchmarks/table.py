@@ -13,9 +13,17 @@ def ratio_text(ratio: float) -> str:
     return f"{ratio:.3g}" if ratio >= 0.1 or ratio == 0 else f"1/{1 / ratio:.0f}"
 
 
+def spread_text(spread: Sequence[float] | None) -> str:
+    """The least and the largest ratio, as fractions or not."""
+    return "" if spread is None else " to ".join(map(ratio_text, spread))
+
+
 def text(found: list[dict[str, Any]]) -> str:
     """The table for reading."""
-    head = ("work", "took", "reference", "took", "ratio", "at most", "", "of", "")
+    head = (
+        *("work", "took", "reference", "took", "ratio", "spread"),
+        *("at most", "", "of", "since the last", ""),
+    )
     body = [
         (
             r["work"],
@@ -23,9 +31,11 @@ def text(found: list[dict[str, Any]]) -> str:
             r["reference"],
             _amount(r["reference_value"], r["unit"]),
             ratio_text(r["ratio"]),
+            spread_text(r["spread"]),
             "" if r["at_most"] is None else ratio_text(r["at_most"]),
             "" if r["at_most"] is None else ("yes" if r["ratio"] <= r["at_most"] else "NO"),
             str(r["repeats"]),
+            r.get("change", ""),
             r["remark"],
         )
         for r in found

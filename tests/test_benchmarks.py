@@ -1,15 +1,24 @@
 """The benchmark runs and leaves all its rows; what they say is not judged here."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import data, references, work
+from benchmarks import data, history, machine, page, references, work
 
 ROOT = Path(__file__).parent.parent
+SPIN = """
+import sys, time
+while time.process_time() < 0.5:
+    pass
+print("spun", flush=True)
+sys.stdin.read()
+"""
 
 
 def run_of(out, *sizes):
@@ -28,7 +37,7 @@ def run_of(out, *sizes):
     ]
     done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return done.stdout, json.loads((out / "bench.json").read_text())
+    return done.stdout, json.loads((out / "bench.json").read_text()) | {"out": out}
 
 
 @pytest.fixture(scope="module")
@@ -206,8 +215,104 @@ def test_the_table_says_what_was_scaled(run):
 
 def test_no_path_of_the_machine_is_recorded(run):
     _, record = run
-    assert str(ROOT) not in json.dumps(record)
+    assert str(ROOT) not in json.dumps(record | {"out": None})
     assert sys.prefix not in json.dumps(record["machine"])
+
+
+def test_a_run_states_its_machine_and_keeps_its_ratios(run):
+    table, record = run
+    described = record["machine"]
+    first, *_ = table.splitlines()
+    assert first.startswith(f"{described['cores']} cores")
+    assert "BLAS: " in first
+    assert f"numpy {np.__version__}" in first
+    kept = history.read(record["out"] / history.NAME)
+    rows = [
+        (size, row["ratio"])
+        for size in ("toy", "toy-cyclic")
+        for row in record["sizes"][size]["rows"]
+    ]
+    assert [(line["size"], line["ratio"]) for line in kept] == rows
+    (fit,) = (line for line in kept if (line["size"], line["line"]) == ("toy", "fit"))
+    times = record["sizes"]["toy"]["times"]
+    each = [
+        f / (g + e) for f, g, e in zip(*(times[k] for k in ("fit", "X'X", "eigh")), strict=True)
+    ]
+    assert fit["spread"] == pytest.approx(sorted(each))
+    assert fit["commit"] == described["commit"]
+
+
+def line_of(least, largest, **others):
+    spread = None if least is None else [least, largest]
+    keys = {"machine": {"cores": 2}, "size": "toy", "plan": {}, "line": "fit", "quiet": True}
+    return {**keys, "reference": "eigh", "remark": "", "spread": spread, **others}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (line_of(0.7, 0.9), "better"),
+        (line_of(1.3, 1.5), "worse"),
+        (line_of(0.9, 1.0), "within the spread"),
+        (line_of(1.2, 1.3), "within the spread"),
+        (line_of(None, None), "no spread"),
+        (line_of(0.7, 0.9, quiet=False), "busy"),
+        (line_of(0.7, 0.9, machine={"cores": 4}), "first"),
+        (line_of(0.7, 0.9, plan={"literal_steps": 9}), "first"),
+    ],
+)
+def test_a_run_is_compared_to_the_last_quiet_one_on_its_machine(line, said):
+    earlier = [line_of(0.1, 0.2), line_of(1.0, 1.2), line_of(5.0, 6.0, quiet=False)]
+    assert history.change(line, earlier) == said
+
+
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="the system does not say who is busy")
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="the system does not say who is busy")
+def test_own_programs_are_not_others():
+    """Half a second of a child's is the family's, while it lives and when it has ended."""
+    before = machine._ticks_of_family()
+    half = 0.5 * os.sysconf("SC_CLK_TCK")
+    with subprocess.Popen([sys.executable, "-c", SPIN], stdin=-1, stdout=-1) as child:
+        child.stdout.readline()
+        assert machine._ticks_of_family() - before >= 0.9 * half
+        child.communicate(b"")
+    assert machine._ticks_of_family() - before >= 0.9 * half
+
+
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="the system does not say who is busy")
+def test_other_programs_are_noticed():
+    """One that has left the family spins for half a second."""
+    others, began = machine.Others(), time.monotonic()
+    orphan = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SPIN!r}])"
+    command = [sys.executable, "-c", orphan]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=-1) as gone:
+        assert gone.stdout.readline() == b"spun\n"
+    assert others.cores() * (time.monotonic() - began) >= 0.45
+
+
+def test_the_page_of_runs_follows_from_the_lines_that_are_kept():
+    text = page.PAGE.read_text()
+    assert text.partition(page.HEAD)[2] == page.runs(history.read(page.KEPT))
+
+
+def test_only_quiet_lines_of_clean_commits_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "KEPT", tmp_path / "kept.jsonl")
+    whole = {
+        "machine": {"cores": 2, "processor": "P", "system": "S", "blas": ["B"]},
+        **{"date": "2026-01-02T03:04:05+00:00", "ratio": 0.5, "at_most": 1.3},
+    }
+    lines = [
+        line_of(0.4, 0.6, commit="abc", **whole),
+        line_of(0.4, 0.6, commit="abc-dirty", **whole),
+        line_of(0.4, 0.6, commit="abd", **{**whole, "quiet": False}),
+    ]
+    history.write(tmp_path / "history.jsonl", lines)
+    assert page.keep(tmp_path / "history.jsonl") == 1
+    assert page.keep(tmp_path / "history.jsonl") == 0
+    shown = page.runs(history.read(page.KEPT))
+    assert "| work | at most | abc, 2026-01-02 | change |" in shown
+    assert "| fit | 1.3 | 0.5 (0.4 to 0.6) | first |" in shown
+    assert "abd" not in shown
 
 
 @pytest.mark.slow

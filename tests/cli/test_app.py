@@ -170,6 +170,27 @@ def test_help_and_ledger_import_nothing_heavy(fitted, tmp_path):
         assert not heavy & _imported_by(*words, cwd=tmp_path), words
 
 
+def test_what_ledger_imports(fitted, tmp_path):
+    """These and Python's own modules. Another one would cost every call its time."""
+    names = """_digits _extras cli cli.answers cli.files cli.showing exceptions report
+    report.entries store store.disk store.ledger store.log store.merkle"""
+    allowed = {"pilu", *(f"pilu.{name}" for name in names.split())}
+    # What the environment imports into every process, such as hooks of editable installs.
+    bare = [sys.executable, "-c", "import sys; print(*sys.modules)"]
+    always = subprocess.run(bare, capture_output=True, text=True, check=True).stdout.split()
+    for store in ("refit", "langevin"):
+        found = _imported_by("ledger", store, cwd=tmp_path) - set(always)
+        assert {m for m in found if m.split(".")[0] not in sys.stdlib_module_names} == allowed
+
+
+def test_ledger_says_the_same_with_options(fitted):
+    """Without options it does not use typer."""
+    assert process("ledger", "refit").stdout == process("ledger", "refit", "--last", "50").stdout
+    bare, full = process("ledger", "none"), process("ledger", "none", "--last", "50")
+    assert bare.stderr == full.stderr != ""
+    assert bare.returncode == full.returncode == 2
+
+
 def test_a_refit_imports_nothing_of_the_other_method(fitted, tmp_path):
     modules = _imported_by("unlearn", "refit", "--subject", "p3", cwd=tmp_path)
     rooms = {"losses", "minibatch", "ridge", "desk.langevin_desk", "desk.costs"}

@@ -17,10 +17,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import typer
-
 from pilu._digits import down, up
-from pilu.cli.options import option_names
 from pilu.exceptions import BudgetSpent, DoneWithTrouble, PiluError, WrongArgument, WrongTable
 
 if TYPE_CHECKING:
@@ -39,7 +36,7 @@ _FACTS = ("noise_is_private", "unconditional")
 
 def print_answer(record: Any, text: str, as_json: bool) -> None:
     """Print a command's answer."""
-    typer.echo(json.dumps(record, indent=1) if as_json else text)
+    print(json.dumps(record, indent=1) if as_json else text, flush=True)
 
 
 def print_checks(what: Any, checks: Mapping[str, bool], as_json: bool) -> None:
@@ -116,7 +113,6 @@ def describe_left(desk: Any) -> str:
 
 def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
     """Report a command's errors in one line on stderr, with its arguments named as options."""
-    options = option_names(command)
 
     @wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -128,7 +124,9 @@ def in_one_line(command: Callable[..., Any]) -> Callable[..., Any]:
         except (PiluError, OSError, MemoryError) as error:
             if debugging.get():
                 traceback.print_exc()
-            _stop(_message(error, options), _EXIT_CODES.get(type(error), WRONG_INPUT))
+            from pilu.cli.options import option_names  # imports typer
+
+            _stop(_message(error, option_names(command)), _EXIT_CODES.get(type(error), WRONG_INPUT))
         except Exception:
             traceback.print_exc()
             _stop("This is a bug in pilu; please report it.", BUG)

@@ -1,14 +1,13 @@
 """Commands that check records and write files for others."""
 
-import json
-from collections.abc import Mapping, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from pilu.cli.answers import format_table, opened, print_answer, print_checks
+from pilu.cli.answers import opened, print_answer, print_checks
 from pilu.cli.files import check_output, read_text, write_whole
 from pilu.cli.options import (
     Json,
@@ -20,13 +19,12 @@ from pilu.cli.options import (
     options_of_langevin,
     refuse_if,
 )
+from pilu.cli.showing import show_log
 from pilu.exceptions import CertificateMismatch, LedgerMismatch, WrongArgument, WrongInput
-from pilu.report.entries import count, describe_entry
-from pilu.store.ledger import Ledger, check_is_store
-from pilu.store.log import check_proof, proof_of_growth, proof_of_place
+from pilu.report.entries import count
+from pilu.store.log import check_proof
 from pilu.store.merkle import Head
 
-_SHOWN = 50  # entries that `ledger` shows
 _FILES = "a receipt, a release, a certificate or a proof"
 
 
@@ -51,7 +49,6 @@ def ledger(
     as_json: Json = False,
 ) -> None:
     """Show the log, and check that it has only grown since an earlier head."""
-    check_is_store(store)
     refuse_if(
         {
             f"--last must be an integer >= 1, got {last}.": last is not None and last < 1,
@@ -61,39 +58,7 @@ def ledger(
             ),
         }
     )
-    if proof is not None:
-        check_output("proof", proof, store)
-    noted = None if since is None else Head.parse(since)
-    with closing(Ledger(store / "ledger.sqlite")) as opened_ledger, opened_ledger.reading():
-        log = opened_ledger.log
-    if noted is not None:
-        log.growth_from(noted)
-    most = last or (len(log.entries) if as_json else _SHOWN)
-    shown, head = log.entries[-most:], str(log.head)
-    if proof is not None:
-        made = proof_of_place(log, place or 0) if noted is None else proof_of_growth(log, noted)
-        write_whole(proof, json.dumps(made, indent=1) + "\n")
-    lines = [
-        (str(e.place), e.record["time"], _hash_of(e.record)[:12], describe_entry(e.record))
-        for e in shown
-    ]
-    more = len(log.entries) - len(shown)
-    before = f"{count(more, 'earlier entry', 'earlier entries')}: --last NUMBER\n" if more else ""
-    checked = "" if since is None else "\nThe log has only grown since that head."
-    written = "" if proof is None else f"\nProof: {proof}"
-    table = format_table(("entry", "time", "hash", "what"), lines)
-    print_answer(
-        {"entries": [entry.record for entry in shown], "head": head},
-        f"{before}{table}\nHead: {head}{checked}{written}",
-        as_json,
-    )
-
-
-def _hash_of(entry: Mapping[str, Any]) -> str:
-    """The hash that an entry is about: of a person, of a released file or of the parameters."""
-    certificate = entry.get("certificate") or entry
-    names = (entry.get("subject"), entry.get("sha256"), certificate.get("parameters_sha256"))
-    return next(filter(None, names), "")
+    show_log(store, since=since, place=place, proof=proof, last=last, as_json=as_json)
 
 
 def verify(
