@@ -1,9 +1,22 @@
-"""pilu: make a trained linear head forget a row, and prove it.
+"""pilu: make a trained model forget people, and prove it.
 
 >>> import numpy as np
->>> from pilu import LangevinRidge
+>>> from sklearn.linear_model import Ridge
+>>> from sklearn.pipeline import make_pipeline
+>>> from sklearn.preprocessing import StandardScaler
+>>> from pilu import Forgetful, verify
 >>> rng = np.random.default_rng(0)
->>> X, y = rng.normal(size=(200, 5)), rng.normal(size=200)
+>>> X, y, people = rng.normal(size=(200, 5)), rng.normal(size=200), np.arange(200) // 2
+>>> model = Forgetful(make_pipeline(StandardScaler(), Ridge())).fit(X, y, subjects=people)
+>>> certificate = model.unlearn(subject=21)
+>>> certificate.rows
+(42, 43)
+>>> verify(certificate, model)["epsilon_recomputed"]
+True
+
+`LangevinRidge` and its like take noisy steps in place of a fit:
+
+>>> from pilu import LangevinRidge
 >>> model = LangevinRidge(n_steps=100, noise=0.1).fit(X, y)
 >>> len(model.quote(epsilon=1.0, n_unlearn_steps=5))
 200
@@ -30,12 +43,13 @@ if TYPE_CHECKING:
     from pilu.exceptions import AlreadyForgotten, CertificateMismatch, PiluError
     from pilu.refit.huber import HuberRidge
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - the reference begins with what most people need
+    "Forgetful",
+    "verify",
     "AlreadyForgotten",
     "Certificate",
     "CertificateMismatch",
     "Exact",
-    "Forgetful",
     "HuberRidge",
     "LangevinHuber",
     "LangevinLogistic",
@@ -54,7 +68,6 @@ __all__ = [
     "desk",
     "losses",
     "plotting",
-    "verify",
 ]
 
 # Names are imported on first use. Worker processes that quote rows need neither scikit-learn nor

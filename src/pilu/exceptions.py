@@ -22,6 +22,7 @@ PiluError
 `-- UnsupportedPlatform   a part of pilu does not run on this platform (an ImportError)
 
 UserWarning
+|-- PartOfPersonWarning   rows were named that are a part of a person's; the others stay
 `-- TotalBudgetWarning    requests since the last redraw add up to a total that promises little
 
 A fit that has not converged warns with scikit-learn's `ConvergenceWarning`.
@@ -42,6 +43,7 @@ __all__ = [
     "LedgerMismatch",
     "MissingExtra",
     "NoiseBelowPrecision",
+    "PartOfPersonWarning",
     "PiluError",
     "RowsChanged",
     "RowsNotAttached",
@@ -154,6 +156,10 @@ class MissingExtra(PiluError, ImportError):
 
 class UnsupportedPlatform(PiluError, ImportError):
     """A part of pilu does not run on this platform; the message names both."""
+
+
+class PartOfPersonWarning(UserWarning):
+    """Rows of a request are a part of a person's rows; the others stay in the model."""
 
 
 class TotalBudgetWarning(UserWarning):

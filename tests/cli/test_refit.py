@@ -384,6 +384,10 @@ def test_signed_receipts(fitted, tmp_path):
         "parameters_checked",
         "utility_recomputed",
     }
+    alone = fitted.json("verify c3.json --public-key desk.pub")
+    assert alone["issuer_checked"]
+    assert alone["signed_by_the_key"]
+    assert not fitted.json("verify c3.json")["issuer_checked"]
     fitted("keygen --private other.key --public other.pub")
     assert "was made by the key in other.pub" in fitted.error(
         "verify c3.json --public-key other.pub"

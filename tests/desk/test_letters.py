@@ -294,10 +294,23 @@ def test_details_may_not_replace_what_the_receipt_says(receipt):
         letter_of(receipt, format="pdf")
 
 
+@pytest.mark.parametrize("format", ["html", "txt"])
+def test_a_letter_says_how_the_signature_is_checked(receipt, format):
+    plain = words_of(letter_of(receipt, format=format), format)
+    assert "pilu verify receipt.json" in plain
+    assert "--public-key" not in plain
+    signed = replace(receipt, signature={"payload": ""})
+    text = words_of(letter_of(signed, format=format, key_at="acme.example/desk.pub"), format)
+    assert "pilu verify receipt.json --public-key desk.pub" in text
+    assert "The receipt is signed." in text
+    assert "get it from acme.example/desk.pub." in text
+    assert "ask us where we publish it." in words_of(letter_of(signed, format=format), format)
+
+
 def test_every_variable_is_documented(receipt, request, tmp_path):
     page = (request.config.rootpath / "docs" / "letters.md").read_text()
     documented = set(re.findall(r"^\| `(\w+)`", page, flags=re.MULTILINE))
-    assert documented == {*variables_of(receipt, {}), "company", "contact", "name"}
+    assert documented == {*variables_of(receipt, {}), "company", "contact", "key_at", "name"}
     (example,) = re.findall(r"```jinja\n(.*?)```", page, flags=re.DOTALL)
     (tmp_path / "mine.txt").write_text(example)
     letter = letter_of(

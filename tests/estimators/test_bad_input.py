@@ -8,6 +8,9 @@ import pytest
 
 from pilu import LangevinHuber, LangevinRidge, LangevinRidgeClassifier
 
+# All rows of the model below are of one person.
+pytestmark = pytest.mark.filterwarnings("ignore::pilu.exceptions.PartOfPersonWarning")
+
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(15, 3)), RNG.normal(size=15)
 
@@ -192,15 +195,19 @@ def test_bad_noise_and_method(model):
         ({"ids": ["id3", "id3"]}, "more than once"),
         ({"ids": [["id3"]]}, "ids must be hashable"),
         ({"ids": []}, "at least one"),
-        ({"subject": 9}, "subject must be among those given to fit, got unknown 9"),
+        ({"subject": 9}, "subject must be among those given to fit, got unknown 9. Check the sp"),
+        ({"subject": "0"}, "unknown '0'. It is of type str, those of the fit are of type int"),
         ({"subject": 0}, "leave at least one row, got all 15"),
-        ({"subjects": [0, 9]}, "subject must be among those given to fit, got unknown 9"),
+        (
+            {"subjects": [0, 9]},
+            "^subjects must be among those given to fit, got unknown 9. Check the",
+        ),
         ({"subjects": [0]}, "leave at least one row, got all 15"),
         ({"subjects": [0, np.int64(0)]}, "subjects must be distinct"),
         ({"subjects": []}, "subjects must be at least one name"),
         ({"subjects": "anna"}, "subjects must be a list of names, .* Use subject=... for one"),
         ({"subjects": 0}, "subjects must be a list of names"),
-        ({"subjects": [[0]]}, "subject must be hashable"),
+        ({"subjects": [[0]]}, "subjects must be hashable"),
         ({"subject": [0, 1]}, r"hashable, got .* Use subjects=\[...\] for several people"),
         ({"subject": np.nan}, "subject must be among those given to fit, got unknown nan"),
         ({}, "exactly one of rows, ids, subject and subjects must be given, got none of them"),
@@ -257,6 +264,8 @@ def test_names_that_were_never_given():
         ({"sample_ids": ["a"] * 15}, "sample_ids must be unique, got 'a' more than once"),
         ({"sample_ids": range(14)}, "sample_ids must be one for each of the 15 rows"),
         ({"subjects": [[1]] * 15}, "subjects must be hashable"),
+        ({"subjects": range(10)}, "subjects must be one for each of the 15 rows, got 10 names"),
+        ({"subjects": pd.DataFrame({"name": range(15)})}, r"one column, got shape \(15, 1\)"),
         ({"sample_ids": 5}, "sample_ids must be a sequence"),
         ({"coef_init": "a"}, "coef_init must be a real number"),
         ({"coef_init": np.zeros(2)}, r"coef_init must be finite, of shape \(1, 3\)"),

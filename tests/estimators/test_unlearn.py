@@ -100,6 +100,7 @@ def test_quote_equals_unlearn(diabetes):
     assert certificate.epsilon == quoted.epsilon[0]
 
 
+@pytest.mark.filterwarnings("ignore::pilu.exceptions.PartOfPersonWarning")
 def test_ids_and_subjects():
     X, y, model = small_model()
     ids = [f"r{i}" for i in range(20)]
@@ -405,6 +406,7 @@ def test_certificates_are_frozen_all_the_way_down():
     assert pickle.loads(pickle.dumps(certificate)) == certificate
 
 
+@pytest.mark.filterwarnings("ignore::pilu.exceptions.PartOfPersonWarning")
 def test_last_row_of_a_class():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(12, 2)), np.array(["a"] * 6 + ["b"] * 5 + ["c"])

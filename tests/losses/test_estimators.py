@@ -210,6 +210,7 @@ def test_dask_collections_attached_later(name):
     model.attach(X, y).quote([3])
 
 
+@pytest.mark.filterwarnings("ignore::pilu.exceptions.PartOfPersonWarning")
 def test_names_of_rows_and_subjects():
     X, y, _ = problem_for("softmax")
     frame = pd.DataFrame(X, index=[f"r{i}" for i in range(24)], columns=["a", "b", "c"])

@@ -15,6 +15,8 @@ from machines.profile import few_and_many, numbers_within, run
 from pilu import AlreadyForgotten, Forgetful, verify
 from pilu.exceptions import CertificateMismatch, RowsNotAttached, WrongInput
 
+pytestmark = pytest.mark.filterwarnings("ignore::pilu.exceptions.PartOfPersonWarning")
+
 START, LEAST = 40, 28
 FAR = 0.02  # of a score; the noise of a typical one is 1e-3
 SHAPED = 0.5  # how far shaped noise may move a score

@@ -13,6 +13,8 @@ from pilu import AlreadyForgotten, LangevinRidge, verify
 from pilu.desk.release import check_release, release_record
 from pilu.exceptions import CertificateMismatch, RowsNotAttached
 
+pytestmark = pytest.mark.filterwarnings("ignore::pilu.exceptions.PartOfPersonWarning")
+
 N, ALPHA, NOISE = 14, 0.5, 0.4
 FAR = 1e-9  # a false alarm of the parameters' law
 

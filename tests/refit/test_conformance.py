@@ -57,6 +57,10 @@ def test_clones_and_representations():
     assert not copy.__sklearn_is_fitted__()
     with pytest.raises(NotFittedError):
         copy.predict(X)
+    for name in ("released_", "noise_scale_", "noise_penalty_", "coef_"):
+        assert not hasattr(copy, name)
+        with pytest.raises(NotFittedError, match="Call"):
+            getattr(copy, name)
     assert "epsilon=0.5" in repr(copy)
     assert is_regressor(model)
     assert is_classifier(Forgetful(LogisticRegression()))
@@ -85,6 +89,7 @@ def test_a_search_around_it_and_cross_validation(head):
     assert cross_val_predict(Forgetful(head), X, target).shape == (60,)
 
 
+@pytest.mark.filterwarnings("ignore::pilu.exceptions.PartOfPersonWarning")
 def test_metadata_is_routed_to_it():
     people = [f"person {i // 2}" for i in range(60)]
     with sklearn.config_context(enable_metadata_routing=True):

@@ -155,7 +155,7 @@ def test_a_smaller_delta_asks_for_a_larger_epsilon():
     ("asked", "message"),
     [
         ({"subject": "zoe"}, "subject must be among those given to fit, got unknown 'zoe'"),
-        ({"subjects": ["ada", "zoe"]}, "got unknown 'zoe'"),
+        ({"subjects": ["ada", "zoe"]}, "subjects must be among .* got unknown 'zoe'"),
         ({"subjects": ["ada", "ada"]}, "subjects must be distinct"),
         ({"subjects": []}, "subjects must be at least one name"),
         ({"subjects": "ada"}, "subjects must be a list of names.*Use subject="),
@@ -183,7 +183,9 @@ def test_bad_questions_are_refused_in_words(asked, message):
 def test_forgotten_rows_and_people_are_named():
     model = ridge(subjects=people())
     model.unlearn(subject="ada")
-    with pytest.raises(AlreadyForgotten, match="subject 'ada' has already been forgotten"):
+    with pytest.raises(
+        AlreadyForgotten, match=r"'ada' has already been forgotten\. .*earlier_releases"
+    ):
         model.exposure(subject="ada")
     gone = rows_of("ada", people())[0]
     with pytest.raises(AlreadyForgotten, match=rf"row\(s\) {gone} have already been forgotten"):

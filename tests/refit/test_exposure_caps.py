@@ -89,6 +89,7 @@ def test_at_most_the_allowed_share_is_above_the_cap(quantile):
     assert (above > 0) == (quantile < 1)
 
 
+@pytest.mark.filterwarnings("ignore::pilu.exceptions.PartOfPersonWarning")
 @pytest.mark.parametrize("head", [Ridge(), LogisticRegression(), PoissonRegressor()])
 def test_nobody_is_above_the_cap_after_any_change(head):
     X, y = table(60)

@@ -62,6 +62,7 @@ def test_exposure_changes_nothing(options):
     np.testing.assert_array_equal(model.exposure().epsilon, first.epsilon)
 
 
+@pytest.mark.filterwarnings("ignore::pilu.exceptions.PartOfPersonWarning")
 @pytest.mark.parametrize("options", [{}, {"noise_scale": 2.0}, {"max_exposure": 5.0}])
 def test_a_loaded_model_answers_as_before_once_its_rows_are_there(options):
     X, y = table()
@@ -72,7 +73,9 @@ def test_a_loaded_model_answers_as_before_once_its_rows_are_there(options):
     loaded = pickle.loads(pickle.dumps(model))
     assert loaded.noise_scale_ == model.noise_scale_
     for call in (loaded.exposure, lambda: loaded.plan_exposure(table())):
-        with pytest.raises(RowsNotAttached, match="Pass the rows that are left to attach"):
+        with pytest.raises(
+            RowsNotAttached, match=r"Pass those that are left: model\.attach\(X, y\)"
+        ):
             call()
     order = np.random.default_rng(0).permutation(np.delete(np.arange(N), 3))
     loaded.attach(X[order], y[order], sample_ids=[ids[i] for i in order])

@@ -1,12 +1,13 @@
 """`Forgetful` as a user meets it."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.compose import make_column_transformer
+from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -17,8 +18,8 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import SVC, LinearSVC
 
 import pilu
-from pilu import AlreadyForgotten, CertificateMismatch, Forgetful
-from pilu.exceptions import RowsChanged, RowsNotAttached, WrongInput
+from pilu import AlreadyForgotten, CertificateMismatch, Forgetful, LangevinRidge
+from pilu.exceptions import PartOfPersonWarning, RowsChanged, RowsNotAttached, WrongInput
 
 
 def frame(n=300, seed=0):
@@ -157,7 +158,14 @@ def test_later_changes_of_the_callers_arrays_do_not_reach_the_model():
         (LinearSVC(loss="hinge"), "has a kink"),
         (make_pipeline(PCA(2), Ridge()), "random_state"),
         (LogisticRegression(warm_start=True), "warm_start"),
-        (make_pipeline(FrozenEstimator(StandardScaler()), Ridge()), "keeps state"),
+        (
+            make_pipeline(FrozenEstimator(StandardScaler()), Ridge()),
+            "Put the unfitted .*keep_a_scaler",
+        ),
+        (
+            make_pipeline(ColumnTransformer([("f", PCA(2), [0, 1])]), Ridge()),
+            "step 'columntransformer', transformers 'f': random_state=None",
+        ),
         (
             make_pipeline(FunctionTransformer(np.random.default_rng().normal), Ridge()),
             "bound|state",
@@ -203,6 +211,7 @@ def test_a_search_inside_is_run_again_on_the_rows_that_are_left():
         Forgetful(search).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore::pilu.exceptions.PartOfPersonWarning")
 def test_an_altered_certificate_is_noticed():
     model, *_ = fitted()
     certificate = model.unlearn(rows=[1])
@@ -288,3 +297,34 @@ def test_a_class_without_weight_is_refused():
     y = np.arange(40) % 2
     with pytest.raises(WrongInput, match="class 0 without weight"):
         Forgetful(LogisticRegression()).fit(X, y, sample_weight=y)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (7, "^row 7 is 1 of the 3 rows of its person; the others stay. To forget the person, pass"),
+        ([6, 7], "^rows 6, 7 are 2 of the 3 rows of their person"),
+        ([7, 0, 1, 2, 3], "^2 people are forgotten in part. For instance, row 3 is 1 of the 3"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::pilu.exceptions.TotalBudgetWarning")
+@pytest.mark.parametrize("kind", [lambda: Forgetful(Ridge()), lambda: LangevinRidge(n_steps=9)])
+def test_rows_that_are_a_part_of_a_person_are_warned_of(kind, rows, words):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
+    model = kind().fit(X, y, subjects=np.arange(30) // 3)
+    with pytest.warns(PartOfPersonWarning, match=words) as caught:
+        model.unlearn(rows)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():  # nothing is said of whole people
+        warnings.simplefilter("error", PartOfPersonWarning)
+        model.unlearn([9, 10, 11])
+        model.unlearn(subject=2)
+
+
+def test_a_warning_of_a_part_that_is_made_an_error_changes_nothing():
+    model, *_ = fitted()
+    before = pickle.dumps(model)
+    with pytest.raises(PartOfPersonWarning):
+        model.unlearn(rows=[0])
+    assert pickle.dumps(model) == before

@@ -35,6 +35,9 @@ _LIMITS_OF_CHAINS = (
 _LIMITS_OF_REFIT = (
     "Models, predictions, scaler means or other results that were published earlier are not "
     "covered. Comparing them with this release can reveal the removed rows.",
+    "Preprocessing outside of the estimator is not covered: a scaler in a pipeline around "
+    "Forgetful, or weights and features that were computed with the removed rows. Put the whole "
+    "pipeline inside.",
     "Only the released parameters, transformers and class names are covered, not backups or stored "
     "rows.",
     "Grids, columns, epsilon and score_noise must have been chosen without looking at earlier "
@@ -43,8 +46,7 @@ _LIMITS_OF_REFIT = (
     "Requests may depend on earlier releases, but the comparison is always with the rows that are "
     "left now. If somebody left because of what a release showed about another person, the "
     "remaining rows themselves tell of it.",
-    "Weights or features that were computed outside of the pipeline with the removed rows are not "
-    "covered. Nor are the time that a fit took and the rounding of transformers on other hardware. "
+    "The time that a fit took and the rounding of transformers on other hardware are not covered. "
     "Column types are taken as they were at fit. Functions and classes of your own must keep no "
     "state between fits.",
     "The proof is for real numbers. It does not cover floating-point sampling of the noise.",

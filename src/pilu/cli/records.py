@@ -170,7 +170,9 @@ def _verified_receipt(
         check_signature(receipt, public_key)
     with nullcontext() if folder is None else opened(folder) as desk:
         checks = check_receipt(receipt, desk, table)
-    return {**checks, "signed_by_the_key": public_key is not None}
+    signed = public_key is not None
+    issuer = checks["issuer_checked"] or signed
+    return {**checks, "issuer_checked": issuer, "signed_by_the_key": signed}
 
 
 def _verified_certificate(path: Path, text: str) -> dict[str, bool]:
@@ -325,6 +327,9 @@ def letter(
     contact: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Whom to ask, to be printed.")
     ] = None,
+    key_at: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Where your public key is published.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a letter in plain words about a receipt."""
@@ -336,7 +341,7 @@ def letter(
     if format is None:
         raise WrongArgument("out", "a file that ends in .html or .txt", str(out))
     found = Receipt.from_json(read_text(receipt, "a receipt"))
-    details = {"name": name, "company": company, "contact": contact}
+    details = {"name": name, "company": company, "contact": contact, "key_at": key_at}
     given: dict[str, Any] = {key: text for key, text in details.items() if text is not None}
     write_whole(out, letter_of(found, format=format, template=template, **given))
     print_answer({"out": str(out)}, f"{out}: the letter", as_json)

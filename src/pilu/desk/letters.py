@@ -18,7 +18,7 @@ from pilu.desk.receipt import Person, Receipt
 from pilu.exceptions import WrongInput
 
 # Details that every template may use; empty if they are not given.
-_OPTIONAL = ("company", "contact", "name")
+_OPTIONAL = ("company", "contact", "key_at", "name")
 
 _CHECKED = {  # names of checks, and what they mean to the reader
     "in_the_log_of_the_store": "We found this entry in our log when we wrote this letter.",
@@ -48,8 +48,8 @@ def letter_of(
         What was checked besides, as `desk.checking.check_receipt` returns it. The letter mentions
         what is True.
     **details
-        More variables: `company`, `contact` and the person's `name` for pilu's own templates, and
-        whatever a template of your own uses.
+        More variables: `company`, `contact`, the person's `name` and `key_at` (where your public
+        key is published) for pilu's own templates, and whatever a template of your own uses.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def letter_of(
     if taken := sorted(set(details) & (set(variables) - set(_OPTIONAL))):
         raise WrongInput(f"details must have other names than {', '.join(taken)}, which are taken.")
     given = {name: str(details.get(name) or "") for name in _OPTIONAL}
-    given["name"], given["company"] = (" ".join(given[k].split()) for k in ("name", "company"))
+    given |= {k: " ".join(given[k].split()) for k in ("name", "company", "key_at")}
     return rendered(format, template, {**variables, **details, **given})
 
 

@@ -336,6 +336,8 @@ class LangevinEstimator(Parameters, FittedAttributes, BaseEstimator, ABC):  # ty
 
         Warns
         -----
+        pilu.exceptions.PartOfPersonWarning
+            If rows are only a part of those of a person in `subjects`. The others stay.
         pilu.exceptions.TotalBudgetWarning
             If `total_delta` passes 0.1. Redraw then, or use `Forgetful`, which has no total.
         """
@@ -352,6 +354,7 @@ class LangevinEstimator(Parameters, FittedAttributes, BaseEstimator, ABC):  # ty
             subjects=subjects,
             may_be_none=method == "redraw",
         )
+        fitted.book.warn_of_parts(positions)
         if method == "auto":
             method = "redraw" if redraw_is_cheap(fitted) else "langevin"
         terms = None  # a redraw has none

@@ -21,7 +21,6 @@ from pilu.estimators.refitted import (
     own_index,
     recognise,
     run_program,
-    verify_latest,
 )
 from pilu.estimators.released import ReleasedModel
 from pilu.estimators.requests import RowBook, index_as_ids
@@ -42,6 +41,9 @@ class Forgetful(ReleasedModel):
     that hides where in the radius the solver stopped. So the release could, up to epsilon and
     delta, have come from the same pipeline fitted on the remaining rows alone.
 
+    Put the whole pipeline inside. What is fitted around `Forgetful`, such as a scaler before it in
+    a `Pipeline`, still holds the forgotten rows, and no certificate covers it.
+
     Parameters
     ----------
     estimator : estimator
@@ -51,7 +53,8 @@ class Forgetful(ReleasedModel):
         `Pipeline` that ends in one; or a search such as `GridSearchCV` over either.
     epsilon : float > 0, default=0.1
     delta : float in (0, 1), default=1e-9
-        The guarantee of every certificate.
+        The guarantee of every certificate. `set_params(epsilon=...)` changes it for the next one;
+        `unlearn` takes neither.
     score_noise : float > 0, default=1e-3
         Noise of a typical score (log-odds, or the standard deviation of y for Ridge).
     max_exposure : float > 0, optional
@@ -173,11 +176,17 @@ class Forgetful(ReleasedModel):
         ids, subject, subjects : optional
             The same by the names given to `fit` and `add`; `subjects` is a list of people who are
             forgotten together. Pass exactly one of the four.
+
+        Warns
+        -----
+        pilu.exceptions.PartOfPersonWarning
+            If rows are only a part of those of a person in `subjects`. The others stay.
         """
         check_is_fitted(self)
         fitted = self.fitted_
         gone = fitted.book.find(fitted.live, rows=rows, ids=ids, subject=subject, subjects=subjects)
         table = fitted.attached(forgotten=gone)
+        fitted.book.warn_of_parts(gone)  # before the change: a filter may turn it into an error
         live = fitted.live.copy()
         live[gone] = False
         left = table.take(np.flatnonzero(live[table.numbers]))
@@ -337,17 +346,6 @@ class Forgetful(ReleasedModel):
         fitted, table, options = self.fitted_, self.fitted_.attached(), self._options()
         people = people_of(fitted.book, fitted.live, table)
         return plan_caps(fitted, table, options, people, validation, max_exposure, n_draws)
-
-    def verify(self, certificate: Certificate) -> dict[str, bool]:
-        """Check a certificate, and that it is the one of this release; see also `pilu.verify`.
-
-        Raises
-        ------
-        CertificateMismatch
-            If a number is wrong, or the certificate belongs to another release.
-        """
-        check_is_fitted(self)
-        return verify_latest(self.fitted_, certificate)
 
     def attach(
         self,

@@ -12,7 +12,7 @@ from pilu._extras import need
 from pilu.estimators.exposure import Exposure
 from pilu.estimators.refitted import Refitted
 from pilu.estimators.requests import RowBook
-from pilu.exceptions import BeyondPrecision
+from pilu.exceptions import AlreadyForgotten, BeyondPrecision
 from pilu.refit.fixed import covers_transformers
 from pilu.refit.held_rows import Table
 from pilu.refit.noise_scale import CapOutOfReach, best_noise, measure_people, with_noise
@@ -39,7 +39,13 @@ def people_of(
     subjects: Any = None,
 ) -> People:
     """The people who are asked about; by default everybody who is in the table."""
-    names, groups = book.find_named(live, requests, subject=subject, subjects=subjects)
+    try:
+        names, groups = book.find_named(live, requests, subject=subject, subjects=subjects)
+    except AlreadyForgotten as error:
+        raise AlreadyForgotten(
+            f"{str(error).removesuffix('; nothing was changed.')}. What earlier releases told is "
+            "in `earlier_releases` of the certificate of that request, where it is known."
+        ) from None
     return People(names, tuple(tuple(rows.tolist()) for rows in groups), table)
 
 

@@ -64,7 +64,8 @@ class Refitted:
         """The rows that are there; those that an attached table lacks must be forgotten now."""
         if self.table is None:
             raise RowsNotAttached(
-                "this model was loaded without its rows. Pass the rows that are left to attach."
+                "this model was loaded without its rows. Pass those that are left: "
+                "model.attach(X, y)."
             )
         lacking = sorted(self.absent - {int(r) for r in forgotten})
         if lacking:

@@ -1,4 +1,4 @@
-"""A fitted `Forgetful` as the estimator that it released: predictions, attributes, tags."""
+"""What a fitted `Forgetful` released: its predictions, attributes, tags and certificate."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from pilu.estimators.refitted import Refitted
+from pilu.certify.certificate import Certificate
+from pilu.estimators.refitted import Refitted, verify_latest
 from pilu.refit.program import head_of
 
 
@@ -40,8 +42,7 @@ class ReleasedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def released_(self) -> Any:
         """The released estimator."""
-        if not self.__sklearn_is_fitted__():
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet. Call fit first.")
+        check_is_fitted(self)
         return self.fitted_.released
 
     @property
@@ -53,8 +54,10 @@ class ReleasedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         """Fitted attributes of the released estimator, or of its head."""
         public = name == "named_steps" or (name.endswith("_") and not name.startswith("_"))
-        if not public or "fitted_" not in self.__dict__:
+        if not public:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if "fitted_" not in self.__dict__:  # NotFittedError is an AttributeError, too
+            raise NotFittedError(f"this {type(self).__name__} has no {name} before fit. Call fit.")
         released = self.fitted_.released
         return getattr(released if hasattr(released, name) else head_of(released), name)
 
@@ -88,6 +91,17 @@ class ReleasedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(self.released_.score(X, y, **weights))
 
+    def verify(self, certificate: Certificate) -> dict[str, bool]:
+        """Check a certificate, and that it is the one of this release; see also `pilu.verify`.
+
+        Raises
+        ------
+        CertificateMismatch
+            If a number is wrong, or the certificate belongs to another release.
+        """
+        check_is_fitted(self)
+        return verify_latest(self.fitted_, certificate)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = self.estimator.__sklearn_tags__()
@@ -99,8 +113,7 @@ class ReleasedModel(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def noise_scale_(self) -> float | None:
         """The scale of shaped noise; None if the noise is not shaped."""
-        if not self.__sklearn_is_fitted__():
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet. Call fit first.")
+        check_is_fitted(self)
         return self.fitted_.noise_scale
 
     @property

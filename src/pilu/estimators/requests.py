@@ -1,6 +1,7 @@
 """Requests by row numbers, ids or subjects, resolved to fit-time positions."""
 
 import numbers
+import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from pilu._checks import complaint
 from pilu.data.names import hash_of
 from pilu.data.values import is_missing
-from pilu.exceptions import AlreadyForgotten, WrongInput
+from pilu.exceptions import AlreadyForgotten, PartOfPersonWarning, WrongInput
 
 Index = Mapping[Hashable, tuple[int, ...]]  # positions of rows by name
 Rows = NDArray[np.intp]
@@ -69,15 +70,37 @@ class RowBook:
             rows = [self._lookup("ids", i)[0] for i in _listed(ids)]
         elif rows is None:
             people = [subject] if subjects is None else _people(subjects)
-            rows = [r for name in people for r in self._lookup("subject", name)]
+            kind = "subject" if subjects is None else "subjects"
+            rows = [r for name in people for r in self._lookup(kind, name)]
         return live_rows(live, rows)
+
+    def warn_of_parts(self, rows: Rows, stacklevel: int = 2) -> None:
+        """Warn of people who have rows in a request, but not all of their rows.
+
+        The message names no person: who is asked for by row number need not be known to a log.
+        """
+        gone = set(rows.tolist())
+        people = (self.subjects or {}).values()
+        parts = [p for p in people if not (gone.isdisjoint(p) or gone.issuperset(p))]
+        if not parts:
+            return
+        named = [row for row in parts[0] if row in gone]
+        several = len(named) > 1
+        shown = ", ".join(map(str, named[:5])) + ", ..." * (len(named) > 5)
+        text = (
+            f"row{'s' * several} {shown} {'are' if several else 'is'} {len(named)} of the "
+            f"{len(parts[0])} rows of {'their' if several else 'its'} person; the others stay."
+        )
+        if len(parts) > 1:
+            text = f"{len(parts)} people are forgotten in part. For instance, {text}"
+        text += " To forget the person, pass subject=... in place of rows."
+        warnings.warn(text, PartOfPersonWarning, stacklevel=stacklevel + 1)
 
     def find_each(
         self, live: Live, *, subject: Any = None, subjects: Any = None
     ) -> list[list[int]]:
         """Positions of several requests, one for every subject."""
-        people = [subject] if subjects is None else _people(subjects)
-        return [self.find(live, subject=name).tolist() for name in people]
+        return [rows.tolist() for rows in self._people_one_by_one(live, subject, subjects)]
 
     def find_named(
         self, live: Live, requests: Any = None, *, subject: Any = None, subjects: Any = None
@@ -94,7 +117,7 @@ class RowBook:
         if subject is not None or subjects is not None:
             people = [subject] if subjects is None else _people(subjects)
             names = tuple(_plain(name) for name in people)
-            return names, [self.find(live, subject=name) for name in people]
+            return names, self._people_one_by_one(live, subject, subjects)
         if requests is None:
             groups = [np.array([row]) for row in np.flatnonzero(live)]
         else:
@@ -143,6 +166,11 @@ class RowBook:
         lost = self._hashes(lost_ids, lost_subjects)
         return replace(self, ids=ids, subjects=subjects, forgotten=self.forgotten | lost)
 
+    def _people_one_by_one(self, live: Live, subject: Any, subjects: Any) -> list[Rows]:
+        if subjects is None:
+            return [self.find(live, subject=subject)]
+        return [self.find(live, subjects=[name]) for name in _people(subjects)]
+
     def _lookup(self, kind: str, name: Any) -> tuple[int, ...]:
         index = self.ids if kind == "ids" else self.subjects
         if index is None:
@@ -158,11 +186,14 @@ class RowBook:
         except TypeError:
             remedy = "Use subjects=[...] for several people." if kind == "subject" else ""
             raise complaint(kind, "hashable", name, remedy) from None
-        if self._hash(kind, name) in self.forgotten:
+        one = "ids" if kind == "ids" else "subject"
+        if self._hash(one, name) in self.forgotten:
             raise AlreadyForgotten(
-                f"{kind} {name!r} has already been forgotten; nothing was changed."
+                f"{one} {name!r} has already been forgotten; nothing was changed."
             )
-        raise WrongInput(f"{kind} must be among those given to fit, got unknown {name!r}.")
+        raise WrongInput(
+            f"{kind} must be among those given to fit, got unknown {name!r}. {_hint(name, index)}"
+        )
 
     def _hashes(self, ids: Iterable[Hashable], subjects: Iterable[Hashable]) -> set[bytes]:
         hashes = {self._hash("ids", name) for name in ids}
@@ -216,14 +247,29 @@ def live_rows(live: Live, rows: Any, *, may_be_all: bool = False) -> Rows:
     return requested
 
 
+def _hint(name: Hashable, index: Index) -> str:
+    """What may be wrong with an unknown name; it shows no name that was not asked for."""
+    types = sorted({type(known).__name__ for known in index})
+    if not types or type(name).__name__ in types:
+        return "Check the spelling."
+    return (
+        f"It is of type {type(name).__name__}, those of the fit are of type {' or '.join(types)}."
+    )
+
+
 def _index(kind: str, names: Any, n_rows: int) -> dict[Hashable, tuple[int, ...]] | None:
     if names is None:
         return None
     if isinstance(names, str | bytes) or not isinstance(names, Iterable):
         raise complaint(kind, f"a sequence, one for each of the {n_rows} rows", names)
+    if getattr(names, "ndim", 1) != 1:  # iterating over a frame gives the names of its columns
+        shape = getattr(names, "shape", "")
+        raise WrongInput(f"{kind} must be one column, got shape {shape}. Pass the column.")
     listed = [_plain(v) for v in names]
     if len(listed) != n_rows:
-        raise complaint(kind, f"one for each of the {n_rows} rows", len(listed))
+        raise WrongInput(
+            f"{kind} must be one for each of the {n_rows} rows, got {len(listed)} names."
+        )
     index: dict[Hashable, list[int]] = {}
     for position, name in enumerate(listed):
         if is_missing(name):

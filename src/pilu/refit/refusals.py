@@ -116,7 +116,12 @@ def _parts(part: Any, path: str) -> Iterator[str]:
 
 def _own_reasons(part: Any, path: str, *, is_head: bool = False) -> Iterator[str]:
     """Reasons in the parameters of one object."""
-    if isinstance(part, FrozenEstimator) or _keeps_state(part) or _has_state_on_class(part):
+    if isinstance(part, FrozenEstimator):
+        yield (
+            f"{path}: FrozenEstimator keeps what was fitted before. Put the unfitted estimator in "
+            "its place, or scale by fixed constants before fit (docs/how-to/keep_a_scaler.md)."
+        )
+    elif _keeps_state(part) or _has_state_on_class(part):
         yield f"{path}: {type(part).__name__} keeps state when it is cloned. Leave it out."
     parameters = part.get_params(deep=False) if hasattr(part, "get_params") else vars(part)
     if parameters.get("warm_start"):
@@ -190,8 +195,9 @@ def _values(part: Any, path: str, skip: tuple[str, ...] = ()) -> Iterator[str]:
 
 def _value(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, list | tuple):
+        named = len(value) > 1 and isinstance(value[0], str) and hasattr(value[1], "get_params")
         for item in value:
-            yield from _value(item, path)
+            yield from _value(item, f"{path} {value[0]!r}" if named else path)
     elif isinstance(value, dict):
         yield from _value(list(value.values()), path)
     elif isinstance(value, np.random.RandomState | np.random.Generator):

@@ -115,6 +115,7 @@ def test_another_index_is_refused(frame):
         ridge().fit(X, y, subjects=people)
 
 
+@pytest.mark.filterwarnings("ignore::pilu.exceptions.PartOfPersonWarning")
 def test_names_as_dask_arrays(rows):
     X, y = as_arrays(rows)
     people = da.from_array(np.arange(N) // 4, chunks=70)
