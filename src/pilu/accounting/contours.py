@@ -22,13 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pilu.accounting.gaussians import (
-    GROWN,
-    HOPELESS,
-    LARGEST_EXCESS,
-    LEAST_GAP,
-    MARGIN,
-    Complex,
+from pilu.accounting.cumulants import (
+    Array,
     bend,
     cumulant,
     curvature,
@@ -38,13 +33,13 @@ from pilu.accounting.gaussians import (
     rounding,
     slope,
 )
+from pilu.accounting.gaussians import GROWN, HOPELESS, LARGEST_EXCESS, LEAST_GAP
+from pilu.accounting.quadrature import CELL, Path, Remainder
 
-Array = NDArray[np.float64]
-
-_UNIT = 2.0**-52
 _LEAST_LOG_GAP, _MOST_LOG_GAP = math.log(LEAST_GAP), math.log(1e60)
 _NEAREST = 20.0  # -log of the least distance from the end of the strip, relative to its length
 _BLURRED = 1e12
+_LOG_CUT = -40.0  # log of the terms, relative to the peak, with which a sum may end
 _BISECTIONS = 18  # the saddle to some thousandths
 
 
@@ -101,7 +96,9 @@ class Pairs:
             s, column = 1 + gap, 1 + gap[:, None]
             log_m = cumulant(self.x, self.a2, self.half, column, gap[:, None])[:, 0]
             size = magnitude(self.x, self.a2, self.half, column, gap[:, None])
-            guard = log_guard(log_m, s, gap, epsilon) + rounding(size, epsilon * gap)
+            guard = log_guard(log_m, s, gap, epsilon) + rounding(
+                size, epsilon * gap, self.x.shape[1]
+            )
             none = epsilon >= largest_loss(self.x, self.a2, self.half)
             return np.where(none, -np.inf, guard)
 
@@ -113,23 +110,28 @@ class Contours:
         self, pairs: Pairs, gap: Array, epsilon: Array, step: float, n_nodes: int, side: float
     ) -> None:
         x, a2, half = pairs.x, pairs.a2, pairs.half
-        s = 1 + gap[:, None]
-        tau = step * np.arange(n_nodes)
-        sinh, cosh = np.sinh(tau), np.cosh(tau)
-        kappa = side * bend(x, a2, half, epsilon)[:, None]
         with np.errstate(all="ignore"):
-            width = 1 / np.sqrt(
-                curvature(x, a2, half, gap[:, None]) + 1 / s[:, 0] ** 2 + 1 / gap**2
-            )
-            self.gaps: Complex = gap[:, None] + width[:, None] * (1j * sinh + kappa * (cosh - 1))
-            nodes = 1 + self.gaps
-            logs = cumulant(x, a2, half, nodes, self.gaps) - np.log(nodes * self.gaps)
+            bent = curvature(x, a2, half, gap[:, None]) + 1 / (1 + gap) ** 2 + 1 / gap**2
+            path = Path(gap, 1 / np.sqrt(bent), side * bend(x, a2, half, epsilon), step)
+            tau = np.arange(n_nodes, dtype=np.float64) * step
+            gaps = path.gaps(tau)
+            nodes = 1 + gaps
+            logs = cumulant(x, a2, half, nodes, gaps) - np.log(nodes * gaps)
             self.peak = (logs[:, 0] - epsilon * gap).real
-            self.logs = logs - epsilon[:, None] * self.gaps - self.peak[:, None]
-            self.magnitude = magnitude(x, a2, half, s, gap[:, None])
-        self.weights = 1j * cosh + kappa * sinh
+            logs -= epsilon[:, None] * gaps + self.peak[:, None]
+            # The sum of each pair ends with the first cell without terms that count.
+            small = (logs.real + tau)[:, CELL - 1 :: CELL] <= _LOG_CUT
+            n_cells = np.where(small.any(axis=1), np.argmax(small, axis=1) + 1, small.shape[1])
+            most = CELL * int(np.max(n_cells, initial=1))
+            self.gaps, self.logs = gaps[:, :most], logs[:, :most]
+            self.used = np.arange(most) < CELL * n_cells[:, None]
+            self.last = CELL * n_cells - 1
+            self.weights = np.where(self.used, path.speeds(tau[:most]), 0.0)
+            self.remainder = Remainder(x, a2, half, path, n_cells)
         self.weights[:, 0] *= 0.5
-        self.start, self.step, self.log_unit = epsilon, step, np.log(step * width / math.pi)
+        self.magnitude = magnitude(x, a2, half, 1 + gap[:, None], gap[:, None])
+        self.n_directions = x.shape[1]
+        self.start, self.log_unit = epsilon, np.log(step * path.width / math.pi)
 
     def log_delta(self, epsilon: Array, rows: NDArray[np.intp]) -> tuple[Array, Array, Array]:
         """log delta of some pairs, rounded up; how steeply it falls; how far the sum may be off.
@@ -138,14 +140,18 @@ class Contours:
         """
         gaps = self.gaps[rows]
         logs = self.logs[rows] - (epsilon - self.start[rows])[:, None] * gaps
-        grown = ~(logs.real < logs.real[:, :1] + GROWN).all(axis=1)
-        terms = np.exp(logs) * self.weights[rows]
-        total, coarse = terms.imag.sum(axis=1), terms.imag[:, ::2].sum(axis=1)
-        # Terms fall at least like e^-tau once they fall: what is cut is a geometric rest.
-        cut = np.abs(terms[:, -8:]).max(axis=1) / self.step
-        error = MARGIN * np.abs(total - 2 * coarse) + cut
-        error += 4 * _UNIT * np.abs(terms).sum(axis=1)
-        slack = rounding(self.magnitude[rows], epsilon * gaps[:, 0].real)
+        grown = ~((logs.real < logs.real[:, :1] + GROWN) | ~self.used[rows]).all(axis=1)
+        terms = np.exp(np.where(self.used[rows], logs, 0.0)) * self.weights[rows]
+        total = terms.imag.sum(axis=1)
+        error = self.remainder(
+            logs[:, CELL // 2 :: CELL].real,
+            logs[np.arange(len(logs)), self.last[rows]].real,
+            np.abs(terms).reshape(len(terms), terms.shape[1] // CELL, CELL).sum(axis=-1),
+            epsilon,
+            rows,
+        )
+        exponent = epsilon * gaps[:, 0].real
+        slack = rounding(self.magnitude[rows], exponent, self.n_directions)
         value = self.peak[rows] + np.log(total + error) + self.log_unit[rows] + slack
         fall = (terms * gaps).imag.sum(axis=1) / total
         value[grown | ~(error <= HOPELESS * total)] = np.nan

@@ -41,7 +41,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from pilu._checks import as_numbers, check_real, complaint
-from pilu.accounting.gaussians import GaussianPair, delta_from_log
+from pilu.accounting.cumulants import UNIT, delta_from_log, log_down, log_up
+from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import delta_from_mu
 from pilu.accounting.search import safe_root
 
@@ -125,7 +126,7 @@ class PrivacyCurve:
                 return 0.0
             rest = math.expm1(self.epsilon_error - epsilon) * math.exp(epsilon)
             delta = self.delta(self.epsilon_error) + rest * _UP
-            return min(math.log(delta) + 1e-15, 0.0)
+            return min(log_up(delta), 0.0)
         at = epsilon - self.epsilon_error
         enough -= self.epsilon_error + 1.0  # room for the tail and for e0
         pairs = [self.pair.reversed() if exchanged else self.pair for exchanged in directions]
@@ -135,7 +136,7 @@ class PrivacyCurve:
         if top == -math.inf:
             return top
         rest = math.exp(value + self.epsilon_error - top) + math.exp(tail - top)
-        return min(top + math.log(rest) + 1e-15, 0.0)
+        return min(top + math.log(rest) + 4 * UNIT * (2 + abs(value) + abs(top)), 0.0)
 
     def delta(self, epsilon: float) -> float:
         """delta(epsilon), rounded up."""
@@ -160,7 +161,7 @@ class PrivacyCurve:
         """Least epsilon, rounded up, with delta(epsilon) <= delta; the search starts at `near`."""
         if not 0.0 < delta < 1.0:
             raise complaint("delta", "in (0, 1)", delta)
-        target = math.log(delta) - 1e-14
+        target = log_down(delta)
 
         def excess(epsilon: float, directions: tuple[bool, ...] = self._directions) -> float:
             try:

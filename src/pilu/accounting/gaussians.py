@@ -17,10 +17,9 @@ on which the integrand dies out: far away it behaves like e^{-omega s} times a p
 
 and stays under 45 degrees from the vertical, where e^{s^2 a^2 / 2} dies out too. (Excesses of
 very different size may want the other side, or none: all are tried.) Trapezoidal sums in tau then
-converge exponentially in the step: halving it squares the relative error r. The sum over every
-second node estimates r; what is added is 4 r, the last term for what is cut, and rounding. This is
-a measured margin, not a proof (docs/exact.md). The result never exceeds the guard, which needs no
-quadrature:
+converge exponentially in the step. `pilu.accounting.quadrature` bounds what they miss, and rounding
+is charged by `pilu.accounting.cumulants`: both are proved (docs/margins.md). The result never
+exceeds the guard, which needs no quadrature:
 
     delta <= M(s) e^{-eps (s-1)} (s-1)^(s-1) / s^s      for every real s in the strip.
 """
@@ -28,25 +27,32 @@ quadrature:
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pilu._checks import as_numbers, check_real, complaint
+from pilu.accounting.cumulants import (
+    Array,
+    bend,
+    cumulant,
+    curvature,
+    delta_from_log,
+    largest_loss,
+    log_guard,
+    magnitude,
+    rounding,
+    slope,
+)
+from pilu.accounting.quadrature import CELL, Path, Remainder
 from pilu.exceptions import BeyondPrecision
 
-Array = NDArray[np.float64]
-Complex = NDArray[np.complex128]
-
-_STEPS = (0.04, 0.02, 0.01)  # in tau, tried in this order; every second node estimates the error
+_STEPS = (0.04, 0.02, 0.01)  # in tau, tried in this order
 _MAX_NODES = 5760
-_BATCH = 144
-_UNIT = 2.0**-52
-_BEND = math.tan(math.radians(25))
-MARGIN = 4.0  # times the change by the last halving of the step: measured, up to 1.5 were needed
+_BATCH = 96
 _CONVERGED = 1e-9  # relative error at which no finer step is tried
-_CUT = 1e-15  # relative size of the terms at which the sum may end
+_CUT = 1e-16  # relative size of the terms of a cell with which the sum may end
 HOPELESS = 1e-6  # relative error beyond which nothing is answered
 _LEAST_SIZE = 1e-60  # of the largest excess or squared shift that is evaluated unscaled
 LEAST_GAP = 1e-12  # of the saddle from s = 1
@@ -56,7 +62,6 @@ _TOO_WIDE = (
 LARGEST_EXCESS = 1e8  # the strip next to s = 1 is then still wide against an ulp
 _LEAST_LOG = -750.0  # log of less than any double
 GROWN = 3.0  # log of the growth over the peak at which a path is given up
-_UP = 1 + 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +139,8 @@ class GaussianPair:
         """
         columns = (self.excesses, self.squared_shifts, self.counts)
         groups = sorted(zip(*(column.tolist() for column in columns), strict=True))
+        if len(groups) <= limit:
+            return self
         while len(groups) > limit:
             costs = [_merge_cost(one, two) for one, two in itertools.pairwise(groups)]
             best = min(range(len(costs)), key=costs.__getitem__)
@@ -153,10 +160,11 @@ class GaussianPair:
         """
         return delta_from_log(self.log_delta(check_real("epsilon", epsilon, least=0.0)))
 
-    def log_delta(self, epsilon: float, enough: float = -math.inf) -> float:
+    def log_delta(self, epsilon: float, enough: float = -math.inf, *, proved: bool = True) -> float:
         """log delta(epsilon), rounded up; -inf where the divergence is zero.
 
         Where the guard alone is below `enough`, it is the answer: cheaper, and an upper bound too.
+        Without proof the error of the quadrature is only estimated: to search with.
         """
         if self.is_trivial:
             return -math.inf
@@ -168,20 +176,23 @@ class GaussianPair:
             # never safer (`merged`): answer for the wider pair.
             factor = 2 * _LEAST_SIZE / size
             x, a2 = self.excesses * factor, self.squared_shifts * factor
-            return GaussianPair(x, a2, self.counts).log_delta(epsilon, enough)
-        if epsilon >= largest_loss(self.excesses, self.squared_shifts, self.counts / 2):
+            return GaussianPair(x, a2, self.counts).log_delta(epsilon, enough, proved=proved)
+        if epsilon >= largest_loss(*self._parts):
             return -math.inf
-        c = self._saddle(epsilon)
-        if c - 1 < LEAST_GAP:
+        gap = self._saddle(epsilon)
+        if gap < LEAST_GAP:
             return 0.0  # so far apart that delta is 1 but for rounding
-        peak = float(self._log_integrand(np.array([complex(c)]), epsilon)[0].real)
-        slack = float(rounding(self._magnitude(c), epsilon * (c - 1)))
-        guard = self._log_guard(c, epsilon) + slack
+        parts, s = self._parts, 1 + gap
+        log_m = float(cumulant(*parts, np.array([s]), np.array([gap]))[0])
+        size = float(magnitude(*parts, s, gap))
+        slack = float(rounding(size, epsilon * gap, len(self.excesses)))
+        peak = log_m - epsilon * gap - math.log(s) - math.log(gap)
+        guard = float(log_guard(log_m, s, gap, epsilon)) + slack
         if guard < max(enough, _LEAST_LOG):
             return guard
         total, error = 0.0, math.inf
         for kappa, step in itertools.product(self._bends(epsilon), _STEPS):
-            value, inaccuracy = self._quadrature(c, epsilon, peak, step, kappa)
+            value, inaccuracy = self._quadrature(gap, epsilon, peak, step, kappa, proved)
             if value > 0 and inaccuracy < error:
                 total, error = value, inaccuracy
             if error <= _CONVERGED * total:
@@ -193,25 +204,19 @@ class GaussianPair:
             f"at most {math.exp(min(guard, 0.0)):.3g}. Please report this."
         )
 
-    def _cumulant(self, s: Complex) -> Complex:
-        return cumulant(self.excesses, self.squared_shifts, self.counts / 2, s, s - 1)
+    @cached_property
+    def _parts(self) -> tuple[Array, Array, Array]:
+        return self.excesses, self.squared_shifts, self.counts / 2
 
-    def _log_integrand(self, s: Complex, epsilon: float) -> Complex:
-        with np.errstate(all="ignore"):  # far out the integrand may leave the doubles
-            values: Complex = self._cumulant(s) - epsilon * (s - 1) - np.log(s) - np.log(s - 1)
-        return values
-
-    def _slope(self, s: float, epsilon: float) -> float:
+    def _slope(self, gap: float, epsilon: float) -> float:
         """Derivative of the log integrand on the real axis: increasing, by convexity."""
-        if s == 1.0:
-            return -math.inf
         with np.errstate(all="ignore"):
-            rise = float(slope(self.excesses, self.squared_shifts, self.counts / 2, s, s - 1))
-        rise -= epsilon + 1 / s + 1 / (s - 1)
+            rise = float(slope(*self._parts, 1 + gap, gap))
+        rise -= epsilon + 1 / (1 + gap) + 1 / gap
         return math.inf if math.isnan(rise) else rise  # beyond the doubles: too far
 
     def _saddle(self, epsilon: float) -> float:
-        """A point of the strip near the minimum of the integrand.
+        """c - 1 for a point c of the strip near the minimum of the integrand.
 
         Any c in the strip is right; near the minimum the sum is short and nothing cancels.
         """
@@ -219,12 +224,12 @@ class GaussianPair:
         end = float(np.min(1 / positive)) if len(positive) else math.inf  # s_max - 1
 
         def rises(gap: float) -> bool:
-            return gap >= end or self._slope(1 + gap, epsilon) >= 0
+            return gap >= end or self._slope(gap, epsilon) >= 0
 
         guess = min(self._gaussian_saddle(epsilon), end / 2)
         low, high = guess / 1.02, guess * 1.02
         if not rises(low) and rises(high):
-            return 1 + guess
+            return guess
         while not rises(high) and high < 1e250:
             low, high = high, 8 * high
         while rises(low) and low > 1e-250:
@@ -238,7 +243,7 @@ class GaussianPair:
                 low = middle
             if high - low < 0.05 * min(low, end - low):
                 break
-        return 1 + (low if high >= end else (low + high) / 2)
+        return low if high >= end else (low + high) / 2
 
     def _gaussian_saddle(self, epsilon: float) -> float:
         """s - 1 at the minimum as if all excesses were zero: mostly close, and cheap."""
@@ -253,123 +258,64 @@ class GaussianPair:
         return math.sqrt(low * high)
 
     def _quadrature(
-        self, c: float, epsilon: float, peak: float, step: float, kappa: float
+        self,
+        gap: float,
+        epsilon: float,
+        peak: float,
+        step: float,
+        kappa: float,
+        proved: bool = True,
     ) -> tuple[float, float]:
-        """The integral in units of e^peak, and its error."""
-        scale = self._width(c)
-        unit = step * scale / math.pi
-        total, coarse, size, last = 0.0, 0.0, 0.0, math.inf
+        """The integral in units of e^peak, and a bound on its error, or only an estimate."""
+        bent = float(curvature(*self._parts, gap)) + 1 / (1 + gap) ** 2 + 1 / gap**2
+        path = Path(np.array([gap]), np.array([1 / math.sqrt(bent)]), np.array([kappa]), step)
+        unit = step * float(path.width[0]) / math.pi
+        total, coarse, largest, centres, sums = 0.0, 0.0, 0.0, [], []
         for first in range(0, _MAX_NODES, _BATCH):
-            tau = step * np.arange(first, first + _BATCH)
-            sinh, cosh = np.sinh(tau), np.cosh(tau)
-            s = c + scale * (1j * sinh + kappa * (cosh - 1))
-            logs = self._log_integrand(s, epsilon) - peak
-            if not (logs.real < GROWN).all():
+            tau = np.arange(first, first + _BATCH, dtype=np.float64) * step
+            with np.errstate(all="ignore"):  # far out the integrand may leave the doubles
+                z = path.gaps(tau)[0]
+                s = 1 + z
+                logs = cumulant(*self._parts, s, z) - epsilon * z - np.log(s * z) - peak
+                terms = np.exp(logs) * path.speeds(tau)[0]
+                if first == 0:
+                    terms[0] *= 0.5
+                sizes = np.abs(terms).reshape(-1, CELL).sum(axis=1)
+                largest = max(largest, float(sizes[0]))
+                small = np.flatnonzero(sizes <= _CUT * largest)
+            used = int(small[0]) + 1 if small.size else len(sizes)
+            logs = logs[: used * CELL].real
+            if not (logs < GROWN).all():
                 return 0.0, math.inf  # the path leads uphill, or out of the doubles
-            with np.errstate(under="ignore", over="ignore"):
-                terms = np.exp(logs) * (1j * cosh + kappa * sinh)
-            if first == 0:
-                terms[0] *= 0.5
-            total += float(terms.imag.sum())
-            coarse += float(terms.imag[::2].sum())
-            size += float(np.abs(terms).sum())
-            # Terms fall at least like e^-tau once they fall: what is cut is a geometric rest.
-            last = float(np.max(np.abs(terms[-8:])))
-            if last <= _CUT * abs(total):
+            total += float(terms.imag[: used * CELL].sum())
+            coarse += float(terms.imag[: used * CELL : 2].sum())
+            centres.append(logs[CELL // 2 :: CELL])
+            sums.append(sizes[:used])
+            if small.size:
                 break
-        cut = last / step
-        relative = abs(total - 2 * coarse) / max(abs(total), 1e-300)
-        missed = MARGIN * abs(total) * relative
-        return total * unit, (missed + cut + 4 * _UNIT * size) * unit
+        if not proved:
+            return total * unit, abs(total - 2 * coarse) * unit
+        log_cells = np.concatenate(centres)[None]
+        remainder = Remainder(
+            self.excesses[None],
+            self.squared_shifts[None],
+            self.counts[None] / 2,
+            path,
+            np.array([log_cells.shape[1]]),
+        )
+        missed = remainder(
+            log_cells,
+            logs[-1:],
+            np.concatenate(sums)[None],
+            np.array([epsilon]),
+            np.zeros(1, dtype=np.intp),
+        )
+        return total * unit, float(missed[0]) * unit
 
     def _bends(self, epsilon: float) -> tuple[float, ...]:
         """Values of kappa, the likely best first."""
-        side = float(bend(self.excesses, self.squared_shifts, self.counts / 2, epsilon))
+        side = float(bend(*self._parts, epsilon))
         return side, -side, 0.0, side / 4, -side / 4
-
-    def _magnitude(self, c: float) -> float:
-        return float(magnitude(self.excesses, self.squared_shifts, self.counts / 2, c, c - 1))
-
-    def _width(self, c: float) -> float:
-        # The distance to the nearest singularity, or the Gaussian width where that is smaller.
-        bent = float(curvature(self.excesses, self.squared_shifts, self.counts / 2, c - 1))
-        return 1 / math.sqrt(bent + (1 / c**2 + 1 / (c - 1) ** 2))
-
-    def _log_guard(self, c: float, epsilon: float) -> float:
-        s = np.array([c])
-        log_m = self._cumulant(s.astype(np.complex128)).real
-        return float(log_guard(log_m, s, s - 1, np.array([epsilon]))[0])
-
-
-# The cumulant log M for one pair or for many. Directions are the last axis of `x`, `a2` (squared
-# shifts) and `half` (half of the counts); axes before it number the pairs. `gap` is s - 1: near
-# s = 1 the rounding of s would matter. A real s broadcasts against `x`.
-
-
-def cumulant(x: Array, a2: Array, half: Array, s: NDArray[Any], gap: NDArray[Any]) -> NDArray[Any]:
-    """log M at real or complex s along the last axis."""
-    z = -gap[..., None] * x[..., None, :]
-    quadratic = (s * gap / 2)[..., None] * a2[..., None, :] / (1 + z)
-    logs = np.log1p(z) + gap[..., None] * np.log1p(x)[..., None, :]
-    values: NDArray[Any] = quadratic.sum(axis=-1) - np.matmul(logs, half[..., None])[..., 0]
-    return values
-
-
-def slope(x: Array, a2: Array, half: Array, s: Array | float, gap: Array | float) -> Array:
-    """Derivative of log M at a real s."""
-    D = 1 - gap * x
-    quadratic = a2 * ((2 * s - 1) * D + s * gap * x) / (2 * D * D)
-    return np.asarray(np.sum(quadratic + half * (x / D - np.log1p(x)), axis=-1))
-
-
-def curvature(x: Array, a2: Array, half: Array, gap: Array | float) -> Array:
-    """Second derivative of log M at a real s."""
-    D = 1 - gap * x
-    return np.asarray(np.sum(a2 * (1 + x) ** 2 / D**3 + half * (x / D) ** 2, axis=-1))
-
-
-def magnitude(x: Array, a2: Array, half: Array, s: Array | float, gap: Array | float) -> Array:
-    """Size of what is summed in log M at a real s: its rounding error is this many ulps."""
-    D = 1 - gap * x
-    return np.asarray(np.sum(s * gap * a2 / D + 2 * half * gap * np.abs(x), axis=-1))
-
-
-def log_guard(log_m: Array, s: Array, gap: Array, epsilon: Array) -> Array:
-    """The bound on log delta that needs no quadrature; `log_m` is log M(s), and gap = s - 1.
-
-    delta <= M(s) e^{-eps (s-1)} (s-1)^(s-1) / s^s
-    """
-    return np.asarray(log_m - epsilon * gap + gap * np.log1p(-1 / s) - np.log(s))
-
-
-def largest_loss(x: Array, a2: Array, half: Array) -> Array:
-    """Maximum of log dP/dQ, rounded up: finite with every x < 0. Beyond it delta is 0."""
-    narrow = x < 0
-    divisor = np.where(narrow, -2 * x, 1.0)
-    losses = np.sum(np.where(narrow, a2 / divisor - half * np.log1p(x), 0.0), axis=-1)
-    unbounded = ((x > 0) | ((x == 0) & (a2 > 0))).any(axis=-1)
-    return np.where(unbounded, np.inf, losses * _UP)
-
-
-def bend(x: Array, a2: Array, half: Array, epsilon: Array | float) -> Array:
-    """kappa of the path on which the integrand of delta is likely to die out fastest."""
-    moved = x != 0
-    divisor = np.where(moved, 2 * x, 1.0)
-    rate = epsilon + np.sum(np.where(moved, a2 / divisor, 0.0) + half * np.log1p(x), axis=-1)
-    # Where a shift is large against its excess its Gaussian decay ends the integral first.
-    gaussian = (a2 > 400 * x**2).any(axis=-1)
-    return np.where(gaussian, _BEND, np.copysign(_BEND, rate))
-
-
-def rounding(magnitude: Array | float, exponent: Array | float) -> Array | float:
-    """Bound on the rounding of log delta: of the cumulant, of eps (s-1), of all else."""
-    return 64 * _UNIT * (magnitude + exponent + 20)
-
-
-def delta_from_log(log_delta: float) -> float:
-    """delta, rounded up; what underflows is still positive."""
-    least = 0.0 if log_delta == -math.inf else 5e-324
-    return min(max(math.exp(log_delta) * (1 + 1e-15), least), 1.0)
 
 
 def _numbers(name: str, value: ArrayLike) -> Array:

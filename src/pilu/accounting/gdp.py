@@ -44,10 +44,9 @@ def delta_from_mu(mu: ArrayLike, epsilon: ArrayLike) -> NDArray[np.float64] | fl
     """
     m, e = np.broadcast_arrays(_checked("mu", mu), _checked("epsilon", epsilon))
     with np.errstate(under="ignore"):
-        delta = np.exp(_log_delta_bound(m, e))
-    # The true value is positive wherever mu is: what underflowed becomes the least double.
-    delta = np.clip(delta * (1 + 2 * _UNIT), np.where(m > 0, 5e-324, 0.0), 1.0)
-    return _plain(delta)
+        # The next double, too: below the normal doubles a rounding is more than two ulps.
+        delta = np.nextafter(np.exp(_log_delta_bound(m, e)) * (1 + 2 * _UNIT), 2.0)
+    return _plain(np.where(m > 0, np.minimum(delta, 1.0), 0.0))
 
 
 def epsilon_from_mu(mu: ArrayLike, delta: ArrayLike) -> NDArray[np.float64] | float:

@@ -18,13 +18,12 @@ One direction is searched first. The other then starts from the epsilon found: m
 enough for it, which its guard shows or one evaluation.
 """
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pilu._checks import as_numbers, check_probability, complaint
 from pilu.accounting.contours import Contours, Pairs
+from pilu.accounting.cumulants import UNIT, log_down
 from pilu.accounting.curves import FARTHEST, PrivacyCurve
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.gdp import epsilon_from_mu
@@ -35,12 +34,11 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _UP = 1 + 1e-12
-_UNIT = 2.0**-52
 _LARGEST_MU = 1e6  # its epsilon is far beyond the farthest
 _RELATIVE, _ABSOLUTE = 8e-10, 8e-13  # how far above the least epsilon an answer may be
 # Step in tau, number of nodes, side to which the path bends: tried in this order.
 _PATHS = (
-    (0.04, 108, 1),
+    (0.04, 112, 1),
     (0.04, 216, 1),
     (0.02, 432, 1),
     (0.01, 1440, 1),
@@ -91,11 +89,11 @@ def epsilons_of_pairs(
     epsilons[np.sqrt(energy / 4) * _UP <= delta] = 0.0
     equal = np.flatnonzero(np.isnan(epsilons) & ~x.any(axis=1))
     if equal.size:
-        mu = np.sqrt(a2[equal].sum(axis=1)) * (1 + 4 * x.shape[1] * _UNIT)
+        mu = np.sqrt(a2[equal].sum(axis=1)) * (1 + 4 * x.shape[1] * UNIT)
         some = np.asarray(epsilon_from_mu(np.minimum(mu, _LARGEST_MU), delta))
         epsilons[equal] = np.where(some > FARTHEST, np.inf, some)
 
-    target = math.log(delta) - 4 * _UNIT * (2 - math.log(delta))
+    target = log_down(delta)
     single = (half[:, 0] == 0.5) & ~(x[:, 1:].any(axis=1) | a2[:, 1:].any(axis=1))
     known = ~np.isnan(epsilons)
     left = np.flatnonzero(~known & single)

@@ -102,11 +102,11 @@ class NoiseSearch:
     def _log_delta(self, pair: GaussianPair, aim: float) -> float:
         epsilon = self._epsilon
         if self._reverse_only:
-            return pair.reversed().log_delta(epsilon, aim - 1)
-        forward = pair.log_delta(epsilon, aim - 1)
+            return pair.reversed().log_delta(epsilon, aim - 1, proved=False)
+        forward = pair.log_delta(epsilon, aim - 1, proved=False)
         if not self._both:
             return forward
-        backward = pair.reversed().log_delta(epsilon, aim - 1)
+        backward = pair.reversed().log_delta(epsilon, aim - 1, proved=False)
         if aim - 1 < max(forward, backward) < math.inf and abs(forward - backward) > _CLEARLY:
             # One direction leads, and will near the root; the answer is checked in both.
             self._both, self._reverse_only = False, backward > forward

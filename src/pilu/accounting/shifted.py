@@ -211,8 +211,10 @@ def extra_noise_for_each(
     """
     weights, squares = _step_weights(len(variances), contraction)
     masses, noise = sensitivities * weights, variances * squares
+    # Pairwise sums: the errors of cumulated ones grow with the number of steps.
+    total, available = np.sum(masses, axis=1), float(np.sum(noise))
     arrived, payable = np.cumsum(masses, axis=1), np.cumsum(noise)
-    total, available = arrived[:, -1], payable[-1]
+    arrived *= 1 - 4 * len(noise) * 2.0**-52
     needed = (total / mu) ** 2 * _UP**4
     extra = needed - available
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -4,11 +4,11 @@ Noise is rounded up to a grid. The requested epsilon is stated, not the smaller 
 are composed with coarse deltas. All statements remain true, at a few per cent more noise.
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pilu._digits import decade_up, up_to_grid
+from pilu.accounting.cumulants import log_down
 from pilu.accounting.curves import CoarseCurve, GaussianCurve
 from pilu.accounting.noise_search import mu_of
 from pilu.certify.accountant import Calibration, Target
@@ -32,7 +32,7 @@ class CoarseExact(Exact):
 
     def _calibrate(self, comparison: Comparison, target: Target) -> Calibration:
         noise = super()._calibrate(comparison, target).noise
-        aim = math.log(target.delta) - 1e-13
+        aim = log_down(target.delta)
         for _ in range(_TRIES):  # to the next grid point until the target is met
             noise = _coarse(noise, target)
             try:

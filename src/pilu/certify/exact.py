@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pilu._checks import check_choice
 from pilu._processes import map_in_order, pack
+from pilu.accounting.cumulants import log_down
 from pilu.accounting.curves import CoarseCurve, Curve, PrivacyCurve
 from pilu.accounting.gaussians import GaussianPair
 from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, likely_epsilon, mu_of
@@ -195,7 +196,7 @@ class Exact:
     ) -> tuple[Calibration, float]:
         """The least noise >= `noise` that certifies the target with all errors included."""
         K, floor = target.n_unlearn_steps, target.floor
-        aim, step = math.log(target.delta), 1e-10
+        aim, step = log_down(target.delta), 1e-10
         while noise < _LARGEST_NOISE:
             try:
                 enclosure = comparison.enclosure(noise, K)
