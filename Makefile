@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One process a core and one thread a process: small matrices have no use for more.
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick truth test test-slow test-browser test-deploy test-sources bench bench-quick bench-growth lint types dist changelog audit-dependencies clean
+.PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick truth test test-slow test-browser test-deploy test-sources mutants bench bench-quick bench-growth lint types dist changelog audit-dependencies clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -86,6 +86,13 @@ test-sources: .venv/ready
 	$(PIP) -e ".[sources,serve-postgres]"
 	$(TEST) tests/sources -m sources
 
+# Changes the code a little, many times, and counts how often a test fails. An hour on two cores.
+SIZE ?= 250
+SEED ?= 1
+JOBS ?= 2
+mutants: .venv/ready
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tools.mutants --size $(SIZE) --seed $(SEED) --jobs $(JOBS)
+
 bench: .venv/ready
 	$(BIN)/python -m benchmarks --plot
 
@@ -123,4 +130,4 @@ audit-dependencies: .venv/ready .venv/tools/ready
 	.venv/tools/bin/python -m pip_audit --strict --no-deps --disable-pip --requirement constraints.txt
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build demo-output digits-output compare-output audit-output attack-output exposure-output bench-output serve-output dist
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build demo-output digits-output compare-output audit-output attack-output exposure-output bench-output mutants-output serve-output dist
