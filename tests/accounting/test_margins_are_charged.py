@@ -151,10 +151,7 @@ def test_closeness_is_chernoffs_bound_at_its_own_order(shift, covariance):
     # Every order a with (a - 1) covariance <= 1/2 is valid; `more` is a - 1.
     limit = 1 / (2 * mpf(covariance)) if covariance else mp.inf
     more = min(mp.sqrt(60 / square), limit)
-    bounds = [
-        (1 + m) * square + 60 / m
-        for m in (more * mpf(2) ** -k for k in np.arange(-9, 9, 0.1))
-        if m <= limit
-    ]
+    orders = [more, *(more * mpf(2) ** k for k in np.arange(-9, 9, 0.1))]
+    bounds = [(1 + m) * square + 60 / m for m in orders if m <= limit]
     assert min(bounds) * (1 - mpf("1e-4")) <= found <= min(bounds) * (1 + mpf("1e-4"))
     assert 5e-13 < excess(found, (1 + more) * square + 60 / more) < 2e-12

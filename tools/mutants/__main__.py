@@ -34,13 +34,14 @@ from tools.mutants.running import (
 )
 
 _ROOMS = ("accounting", "certify")
-_FILES = (
+_TESTS = [
     "tests/accounting",
     "tests/certify",
     "src/pilu/accounting",
     "src/pilu/certify",
     "tests/estimators/test_langevin_exposure.py",
-)
+    "tests/refit/test_exposure_certificates.py",
+]
 
 
 def all_mutants() -> dict[str, list[Mutant]]:
@@ -112,6 +113,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
     parser.add_argument("--size", type=int, default=250, help="about so many mutants")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tests", nargs="+", default=_TESTS, help="files and folders of tests")
     parser.add_argument("--only", default="", help="only mutants whose name contains this")
     parser.add_argument("--list", type=Path, help="only mutants that this file names")
     parser.add_argument("--jobs", type=int, default=1, help="processes at the same time")
@@ -138,7 +140,7 @@ def main() -> int:
     settings.load_profile("mutants")
     loop = Loop(args, list(population), tried)
     options = ["-q", "-s", "-p", "no:cacheprovider", "--tb=line", "--no-header", "--no-summary"]
-    pytest.main([*options, *_FILES], plugins=[loop])
+    pytest.main([*options, *args.tests], plugins=[loop])
 
     codes = {key: code for key, code in loop.codes.items() if code != UNCHANGED}
     if not codes:
