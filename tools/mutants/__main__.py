@@ -117,7 +117,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only mutants whose name contains this")
     parser.add_argument("--list", type=Path, help="only mutants that this file names")
     parser.add_argument("--jobs", type=int, default=1, help="processes at the same time")
-    parser.add_argument("--budget", type=float, default=30.0, help="seconds of tests a mutant")
+    parser.add_argument("--budget", type=float, default=20.0, help="CPU seconds of tests a mutant")
     parser.add_argument("--least", type=float, default=0.9, help="share that must be killed")
     parser.add_argument("--out", type=Path, default=ROOT / "mutants-output")
     args = parser.parse_args()

@@ -22,7 +22,8 @@ SURVIVED, KILLED, LATE, UNCHANGED = 0, 1, 2, 3  # exit codes
 _SLOWER = 6  # a test may take so many times its own time, and _SPARE seconds
 _SPARE = 10.0
 
-Test = dict[str, Any]  # id, file, seconds, lines: {module: line numbers}
+# id, file, seconds and CPU seconds, lines: {module: line numbers}
+Test = dict[str, Any]
 
 
 class Forks:
@@ -93,7 +94,7 @@ class Tracer:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         clear_caches()  # else only the first caller of a cached function would be seen in it
         self._lines.clear()
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         sys.settrace(self._global)
         try:
             return (yield)
@@ -104,6 +105,7 @@ class Tracer:
                 lines.setdefault(module, []).append(line)
             test = self.tests.setdefault(item.nodeid, {"passed": False})
             test |= {"seconds": time.perf_counter() - start, "lines": lines}
+            test["cpu"] = time.process_time() - cpu
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "call":
@@ -154,7 +156,7 @@ def chosen_tests(mutant: Mutant, tests: list[Test], budget: float) -> list[Test]
     """The tests that execute what the mutant changes: nearest and fastest first.
 
     What runs at import has no tests of its own: first come those that execute a line that uses
-    the name, then all others of the module. Tests past `budget` seconds are left out.
+    the name, then all others of the module. Tests past `budget` CPU seconds are left out.
     """
     near = set(range(mutant.lines[0], mutant.lines[1] + 1))
     if mutant.at_import:
@@ -173,10 +175,10 @@ def chosen_tests(mutant: Mutant, tests: list[Test], budget: float) -> list[Test]
     for tier in (reaching, rest):
         first: dict[str, float] = {}
         for t in tier:
-            first[t["file"]] = min(first.get(t["file"], t["seconds"]), t["seconds"])
-        for t in sorted(tier, key=lambda t: (first[t["file"]], t["file"], t["seconds"])):
-            if total + t["seconds"] <= budget:
-                total += t["seconds"]
+            first[t["file"]] = min(first.get(t["file"], t["cpu"]), t["cpu"])
+        for t in sorted(tier, key=lambda t: (first[t["file"]], t["file"], t["cpu"])):
+            if total + t["cpu"] <= budget:
+                total += t["cpu"]
                 chosen.append(t)
     return chosen
 
