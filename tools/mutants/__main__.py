@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from scipy.stats import beta
-
 from tools.mutants.mutate import Mutant, mutations
 from tools.mutants.running import (
     KILLED,

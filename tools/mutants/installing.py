@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from tools.mutants.mutate import Mutant, mutations
 
 PACKAGE = Path(__file__).parent.parent.parent / "src" / "pilu"
@@ -41,13 +40,13 @@ def install(mutant: Mutant) -> bool:
     return _take_values(module, fresh)
 
 
-def clear_caches() -> None:
-    """Forget what functions of the package remember."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("pilu."):
-            for cached in list(vars(module).values()):
-                if hasattr(cached, "cache_clear"):
-                    cached.cache_clear()
+def clear_caches(test_module: Any = None) -> None:
+    """Forget what functions of the package, and of a module with tests, remember."""
+    modules = [m for name, m in list(sys.modules.items()) if name.startswith("pilu.")]
+    for module in [*modules, test_module] if test_module else modules:
+        for cached in list(vars(module).values()):
+            if hasattr(cached, "cache_clear"):
+                cached.cache_clear()
 
 
 def _function(container: Any, qualified: str) -> Any:

@@ -6,6 +6,7 @@ hints, decorators, `raise` and `assert` statements, error texts and `__repr__`.
 
 import ast
 import copy
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -236,8 +237,7 @@ def _last_line(statement: ast.stmt) -> int:
 
 def _difference(before: str, after: str) -> str:
     """`before -> after`, with 40 characters on both sides of what differs."""
-    start = next((i for i, (a, b) in enumerate(zip(before, after)) if a != b), len(before))
-    start = min(start, len(after))
+    start = len(os.path.commonprefix([before, after]))
     end = 0
     while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
         end += 1

@@ -13,7 +13,6 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import pytest
-
 from tools.mutants.installing import PACKAGE, clear_caches, install
 from tools.mutants.mutate import Mutant
 
@@ -76,7 +75,7 @@ def run_items(items: list[pytest.Item], plugin: object) -> None:
 
 
 class Tracer:
-    """Notes which lines of the mutated modules each passing test executes, and how long it takes."""
+    """Notes which lines of the mutated modules a passing test executes, and how long it takes."""
 
     def __init__(self, modules: Iterable[str]) -> None:
         self.tests: dict[str, Test] = {}
@@ -92,7 +91,9 @@ class Tracer:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        clear_caches()  # else only the first caller of a cached function would be seen in it
+        """Trace one test."""
+        # Else only the first caller of a cached function would be seen in it.
+        clear_caches(getattr(item, "module", None))
         self._lines.clear()
         start, cpu = time.perf_counter(), time.process_time()
         sys.settrace(self._global)
@@ -108,6 +109,7 @@ class Tracer:
             test["cpu"] = time.process_time() - cpu
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note whether the test passed."""
         if report.when == "call":
             self.tests.setdefault(report.nodeid, {})["passed"] = report.passed
 
@@ -198,10 +200,12 @@ class Watch:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        """Start the clock of one test."""
         signal.setitimer(signal.ITIMER_REAL, self._limits[item.nodeid])
         return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """End at a failure."""
         if report.failed:
             print(f"\n{report.longreprtext[-2000:]}\nkilled by {report.nodeid}", flush=True)
             os._exit(KILLED)
