@@ -18,9 +18,11 @@ from pilu.accounting import (
     PrivacyCurve,
     delta_from_mu,
     epsilon_from_mu,
+    gaussians,
     mu_from_sensitivities,
     ncx2_upper_quantile,
 )
+from pilu.accounting.cumulants import largest_loss
 from pilu.accounting.curves import CurveTable, chained
 from pilu.accounting.endless import N_WINDOWS, pooled_steps
 from pilu.accounting.renyi import renyi_epsilon
@@ -67,6 +69,28 @@ def test_sums_and_chords_of_curves():
     total = chained(table, other, np.array([1.5]))[0]
     # t + rest stays one double below epsilon, where the second curve is steeper.
     assert 1.6e-12 < excess(total, mpf(0.1) + mp.e * mpf(0.2)) < 3e-12
+
+
+def test_a_chain_of_useless_curves_has_a_delta_of_one():
+    useless = CurveTable((1.0,), (0.9,))
+    assert chained(useless, useless, np.array([0.0, 2.0])).tolist() == [1.0, 1.0]
+
+
+def test_the_largest_loss_of_narrower_laws():
+    x, a2, half = np.array([[-0.5, -0.25]]), np.array([[0.3, 0.0]]), np.array([[0.5, 2.0]])
+    truth = mpf(0.3) - mp.log(mpf(0.5)) / 2 - 2 * mp.log(mpf(0.75))
+    assert 5e-13 < excess(largest_loss(x, a2, half)[0], truth) < 2e-12
+    pair = GaussianPair(x[0], a2[0], [1, 4])
+    assert pair.delta(float(truth) * (1 - 1e-9)) > 0.0
+    assert pair.delta(float(truth) * (1 + 1e-9)) == 0.0
+
+
+def test_certificates_use_the_proved_error_of_the_quadrature(monkeypatch):
+    pair = GaussianPair([0.5], [0.3], 1)
+    monkeypatch.setattr(gaussians.Remainder, "__call__", lambda self, *parts: np.array([np.inf]))
+    for certified in (pair.delta, pair.log_delta, PrivacyCurve(pair, both=False).log_delta):
+        with pytest.raises(ArithmeticError):
+            certified(0.5)
 
 
 @pytest.mark.parametrize("both", [False, True])

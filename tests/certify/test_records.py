@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from oracles.high_precision import epsilon_from_mu_mp
-
 from pilu import Certificate, CertificateMismatch, LangevinRidge
 from pilu.accounting.curves import CoarseCurve, GaussianCurve
 from pilu.certify.accountant import Target

@@ -6,7 +6,6 @@ hints, decorators, `raise` and `assert` statements, error texts and `__repr__`.
 
 import ast
 import copy
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -237,7 +236,9 @@ def _last_line(statement: ast.stmt) -> int:
 
 def _difference(before: str, after: str) -> str:
     """`before -> after`, with 40 characters on both sides of what differs."""
-    start = len(os.path.commonprefix([before, after]))
+    start = 0
+    while start < min(len(before), len(after)) and before[start] == after[start]:
+        start += 1
     end = 0
     while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
         end += 1
