@@ -129,6 +129,8 @@ THEOREM = [
     ("logistic", share("delta_means", 0.0), "the parts of delta_s are out of range"),
     ("logistic", share("delta_tails", 1.5), "the parts of delta_s are out of range"),
     ("logistic", share("delta_means", 1.5), "the parts of delta_s are out of range"),
+    ("logistic", options(delta_tails=0.0), "the parts of delta_s are out of range"),
+    ("logistic", options(delta_means=0.0), "the parts of delta_s are out of range"),
     ("logistic", options(delta_tails=1e-9), r"delta_tails \+ delta_means"),
     ("logistic", options(auxiliary_runs=0), "auxiliary_runs is not a positive integer"),
     ("logistic", options(auxiliary_runs=2.0), "auxiliary_runs is not a positive integer"),
@@ -210,6 +212,45 @@ def test_unchanged_it_is_accepted_and_bound_to_its_evidence(kind):
     changed = json.loads(certificate.to_json()) | {"versions": {}}
     with pytest.raises(CertificateMismatch, match="belongs to other numbers"):
         pilu.verify(Certificate.from_json(json.dumps(changed)))
+
+
+def test_one_auxiliary_run_is_enough():
+    terms = put("evidence", "terms", "auxiliary_runs", value=1)
+    pilu.verify(forged("logistic", both(options(auxiliary_runs=1), terms)))
+
+
+def earlier(**changes):
+    """Evidence of one earlier release of row 3, whose epsilon follows from the options alone."""
+    person = {"rows": [3], "n_releases": 1, "delta": 1e-4, "each": [0.5]}
+    people = [person | {"epsilon": 0.5, "follows_from": "caps"} | changes]
+    return lambda record: record["evidence"].update(
+        earlier={"covers_preprocessing": True, "people": people}
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (earlier(epsilon=0.0), "the epsilon of earlier releases is not positive"),
+        (earlier(epsilon=-1.0), "the epsilon of earlier releases is not positive"),
+        (earlier(follows_from="hope"), "not known what an epsilon follows from"),
+        (earlier(follows_from=None), "an epsilon of earlier releases is missing"),
+        (earlier(epsilon=None), "an epsilon of earlier releases is missing"),
+        (earlier(rows=[3, 4]), "an earlier release is of other rows"),
+        (earlier(rows=[]), "an earlier release is of other rows"),
+        (earlier(n_releases=0, each=[]), "a person was in no earlier release"),
+        (earlier(n_releases=1.0), "a person was in no earlier release"),
+        (earlier(n_releases=2), "one epsilon, or none, for each"),
+        (earlier(each=[-0.5]), "one epsilon, or none, for each"),
+        (earlier(delta=0.0), "the delta of earlier releases"),
+        (earlier(delta=1.0), "the delta of earlier releases"),
+    ],
+)
+def test_what_earlier_releases_cannot_have_told_is_refused(change, words):
+    pilu.verify(forged("refit", earlier()))
+    pilu.verify(forged("refit", earlier(epsilon=None, follows_from=None, each=[None])))
+    with pytest.raises(CertificateMismatch, match=words):
+        pilu.verify(forged("refit", change))
 
 
 def test_what_is_not_checked_is_false():

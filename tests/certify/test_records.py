@@ -3,6 +3,7 @@
 import json
 import math
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from pilu.certify.accountant import Target
 from pilu.certify.coarse import _coarse
 from pilu.certify.exact import closeness
 from pilu.certify.exposing import _epsilon_bounds
+from pilu.certify.issue import Terms, read_delta, set_terms
 from pilu.certify.promises import line_of, promises_of
 from pilu.certify.theorem import Theorem
 from pilu.exceptions import BeyondPrecision
@@ -152,3 +154,36 @@ def test_an_exposure_whose_bounds_cannot_be_paid_is_infinite(monkeypatch):
     assert sum(done) == 2
     monkeypatch.setattr(Theorem, "mu_now", lambda self, law, request, slack: math.inf)
     assert _epsilon_bounds(None, [None], 1e-3, done.append).tolist() == [math.inf]
+
+
+@pytest.mark.parametrize(("noise", "epsilon"), [(0.5, 1.0), (0.6, 0.9), (0.0, 0.0)])
+def test_answers_at_the_floor_and_at_the_target_are_accepted(noise, epsilon):
+    assert terms(noise, epsilon).calibrate(None).noise == noise
+
+
+def test_answers_below_the_floor_or_above_the_target_are_not():
+    with pytest.raises(ArithmeticError, match="below the floor"):
+        terms(0.4999, 1.0).calibrate(None)
+    for epsilon in (1.0001, math.nan, math.inf):
+        with pytest.raises(ArithmeticError, match="reaches only"):
+            terms(0.6, epsilon).calibrate(None)
+
+
+def terms(noise, epsilon):
+    class Answer:
+        def calibrate(self, law, request, target):
+            return SimpleNamespace(noise=noise, epsilon=epsilon)
+
+    return Terms(Answer(), None, Target(1.0, 1e-3, 5, floor=0.5))
+
+
+@pytest.mark.parametrize("epsilon", [10001.0, 0.999e-9, 0.0])
+def test_targets_that_no_certificate_serves_are_refused(epsilon):
+    with pytest.raises(ValueError, match="epsilon must be"):
+        set_terms(None, "exact", epsilon, 1e-3, 5)
+
+
+def test_deltas_next_to_zero_are_refused():
+    assert read_delta(None, 1e-300) == 1e-300
+    with pytest.raises(ValueError, match="delta must be at least 1e-300"):
+        read_delta(None, 0.99e-300)
