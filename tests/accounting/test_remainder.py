@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpc, mpf
 
+from pilu.accounting import GaussianPair
 from pilu.accounting.quadrature import CELL, Path, Remainder, _rise
 
 STEP, N_CELLS = 0.04, 3
@@ -101,3 +102,11 @@ def test_what_may_grow_on_the_vertical_ray(beyond):
         for up in (0.1, 1.0, 10.0):
             everything = mp.fsum(growth(v, a, end + 1j * up) for v, a in zip(x, a2, strict=True))
             assert everything <= rise
+
+
+@pytest.mark.parametrize(("x", "a2", "counts", "gap"), PAIRS)
+def test_paths_stay_within_the_angle_of_the_proof(x, a2, counts, gap):
+    for epsilon in (0.0, 0.5, 4.0):
+        bends = GaussianPair(x, a2, counts)._bends(epsilon)
+        assert max(map(abs, bends)) <= np.tan(np.radians(25)) * (1 + 1e-15)
+        assert len(set(bends)) == 5
