@@ -61,6 +61,15 @@ def test_each_disc_bounds_the_integrand_around_a_cell(x, a2, counts, gap, kappa)
                     square = max(square, abs(speed(point)) ** 2)
             assert reach < 1.5 * width * mp.sqrt(square) * mp.hypot(aside, 0.2)
 
+            # What is summed in log M, at the largest |z| and the least |D| ("size" on that page).
+            far, size = abs(centre) + reach, mpf(0)
+            for v, a, h in zip(x, a2, half, strict=True):
+                A = far * abs(v) / (abs(1 - centre * v) - reach * abs(v))
+                near = 1 / (abs(1 - centre * v) - reach * abs(v))
+                size += (1 + far) * far * a * near * (1 + A)
+                size += 2 * h * (far * abs(v) + A + far * abs(mp.log(1 + v)))
+            assert abs(remainder._sizes[0, k] - size) < 1e-11 * size
+
             # The sum of the moduli of the parts of (log F)'', at the nearest the disc comes.
             bent = 1 / (abs(centre) - reach) ** 2 + 1 / (abs(1 + centre) - reach) ** 2
             for v, a, h in zip(x, a2, half, strict=True):
