@@ -86,7 +86,7 @@ test-sources: .venv/ready
 	$(PIP) -e ".[sources,serve-postgres]"
 	$(TEST) tests/sources -m sources
 
-# Changes the code a little, many times, and counts how often a test fails. An hour on two cores.
+# Changes the code a little, many times, and counts how often a test fails (CONTRIBUTING.md).
 SIZE ?= 250
 SEED ?= 1
 JOBS ?= 2
