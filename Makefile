@@ -87,7 +87,7 @@ test-sources: .venv/ready
 	$(TEST) tests/sources -m sources
 
 # Changes the code a little, many times, and counts how often a test fails (CONTRIBUTING.md).
-SIZE ?= 250
+SIZE ?= 220
 SEED ?= 1
 JOBS ?= 2
 mutants: .venv/ready

@@ -1,6 +1,6 @@
 """Measure what the tests notice: change the code a little, and see whether a test fails.
 
-    python -m tools.mutants --size 250 --seed 1
+    python -m tools.mutants --size 220 --seed 1
 
 There are too many mutants to try all. A random sample is tried, with as many of each module as its
 share of all mutants. Mutants that `equivalent.toml` lists are left out of the share killed.
@@ -110,7 +110,7 @@ class Loop:
 def main() -> int:
     """Draw, try, report; the exit code says whether enough were killed."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
-    parser.add_argument("--size", type=int, default=250, help="about so many mutants")
+    parser.add_argument("--size", type=int, default=220, help="about so many mutants")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tests", nargs="+", default=_TESTS, help="files and folders of tests")
     parser.add_argument("--only", default="", help="only mutants whose name contains this")
