@@ -6,7 +6,7 @@ TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 # Least share of the package's lines and branches that `make coverage` accepts, in per cent.
 FLOOR := 67
 
-.PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick truth test coverage test-slow test-browser test-deploy test-sources docs docs-serve docs-links bench bench-quick bench-growth bench-peers lint types dist changelog audit-dependencies clean
+.PHONY: demo serve digits compare audit attack exposure figures reproduce reproduce-full cifar10 cifar10-quick truth test coverage test-slow test-browser test-deploy test-sources mutants docs docs-serve docs-links bench bench-quick bench-growth bench-peers lint types dist changelog audit-dependencies clean
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
@@ -108,6 +108,13 @@ docs-serve: docs
 docs-links: .venv/docs
 	$(BIN)/sphinx-build -q -b linkcheck -c docs . build/links
 
+# Changes the code a little, many times, and counts how often a test fails (CONTRIBUTING.md).
+SIZE ?= 220
+SEED ?= 1
+JOBS ?= 2
+mutants: .venv/ready
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tools.mutants --size $(SIZE) --seed $(SEED) --jobs $(JOBS)
+
 bench: .venv/ready
 	$(BIN)/python -m benchmarks --plot
 
@@ -150,4 +157,4 @@ audit-dependencies: .venv/ready .venv/tools/ready
 	.venv/tools/bin/python -m pip_audit --strict --no-deps --disable-pip --requirement constraints.txt
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage build demo-output digits-output compare-output audit-output attack-output exposure-output bench-output serve-output dist
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage build demo-output digits-output compare-output audit-output attack-output exposure-output bench-output mutants-output serve-output dist

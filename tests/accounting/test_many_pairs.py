@@ -233,6 +233,8 @@ def test_no_pairs_at_all():
         (([[-0.1]], [[np.inf]], 1, 0.1), "squared_shifts must be"),
         (([[-0.1]], [[0.1]], 0, 0.1), "counts must be integers >= 1"),
         (([[-0.1]], [[0.1]], 1.5, 0.1), "counts must be integers >= 1"),
+        (([[-0.1, 0.1]], [[0.1, 0.1]], [1, 0.5], 0.1), "counts must be integers >= 1"),
+        (([[-0.1, 0.1]], [[0.1, 0.1]], [0, 2], 0.1), "counts must be integers >= 1"),
         (([[-0.1]], [[0.1]], [1, 1], 0.1), "counts must be one integer, or one for each"),
         (([[-0.1]], [[0.1]], 1, 0.0), "delta must be in the open interval"),
         (([[-0.1]], [[0.1]], 1, 1.0), "delta must be in the open interval"),
