@@ -20,7 +20,13 @@ from pilu._checks import check_choice
 from pilu._processes import map_in_order, pack
 from pilu.accounting.curves import CoarseCurve, Curve, PrivacyCurve
 from pilu.accounting.gaussians import GaussianPair
-from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, likely_epsilon, mu_of
+from pilu.accounting.noise_search import (
+    LARGEST_LOG_NOISE,
+    NoiseSearch,
+    likely_epsilon,
+    log_delta_fall,
+    mu_of,
+)
 from pilu.certify.accountant import TOLERANCE, Calibration, Progress, Target, require
 from pilu.certify.certificate import Certificate
 from pilu.chains.comparison import Comparison, Enclosure
@@ -32,7 +38,8 @@ Array = NDArray[np.float64]
 Groups = Iterable[tuple[Request, NDArray[np.intp]]]  # blocks, each with the sizes of its groups
 
 _UP = 1 + 1e-12
-_LOOSE = 2e-9  # relative excess noise that is worth a second search
+_LOOSE = 1e-7  # relative excess noise that is worth a second search
+_ROOM = 1.01  # of the errors' likely share, left by the search
 _FAR_BELOW = 1e-3  # in log delta: a search that ends further below delta is repeated
 _LARGEST_NOISE = math.exp(LARGEST_LOG_NOISE)
 _EVIDENCE_DIRECTIONS = 16
@@ -161,6 +168,7 @@ class Exact:
     def _calibrate(self, comparison: Comparison, target: Target) -> Calibration:
         epsilon, delta, K, floor = target
         guess = comparison.likely_log_noise(mu_of(epsilon, delta), K)
+        margin = self._likely_margin(comparison, target, math.exp(guess))
         for series in (True, False):
             search = NoiseSearch(
                 comparison,
@@ -170,6 +178,7 @@ class Exact:
                 delta,
                 both=self.direction == "both",
                 series=series,
+                margin=margin,
             )
             log_noise = search.log_noise(guess, math.log(floor))
             noise = 0.0 if math.isinf(log_noise) else floor
@@ -185,6 +194,16 @@ class Exact:
             tighter, _ = self._checked(comparison, target, less, search.steepness)
             answer = tighter if tighter.noise < answer.noise else answer
         return answer
+
+    def _likely_margin(self, comparison: Comparison, target: Target, noise: float) -> float:
+        """About by how much log delta must be below its target for what the errors take."""
+        shift, covariance = comparison.likely_errors(noise, target.n_unlearn_steps)
+        try:
+            error = _error(shift, covariance, 0.0, comparison.n_outputs, _log_tail(target))
+        except ArithmeticError:
+            return 0.0
+        likely = _ROOM * error * (1 + log_delta_fall(target.epsilon, target.delta))
+        return min(likely, _FAR_BELOW)
 
     def _checked(
         self,
@@ -205,7 +224,7 @@ class Exact:
                 noise = max(2 * noise, floor)
                 continue
             if reached <= aim:
-                tight = reached >= aim - 1e-6  # then the target is the least epsilon
+                tight = reached >= aim - 2e-6  # then the target is the least epsilon
                 epsilon = target.epsilon if tight else curve.epsilon(target.delta)
                 answer = self._calibration(comparison, enclosure, curve, noise, epsilon, target)
                 return answer, reached
@@ -218,13 +237,10 @@ class Exact:
         self, enclosure: Enclosure, outputs: int, target: Target, reach: float | None = None
     ) -> PrivacyCurve:
         """The curve, with a negligible tail up to the epsilon `reach` (default: the target's)."""
-        log_tail = math.log(target.delta) - _LOG_REST - (target.epsilon if reach is None else reach)
-        # The errors are in units of Q's noise; `closeness` needs them in units of P's.
-        least = 0.9 * (1 + min(float(np.min(enclosure.excesses)), 0.0))
+        log_tail = _log_tail(target, reach)
         shift_error, covariance_error = enclosure.shift_error, enclosure.covariance_error
-        error = closeness(
-            shift_error / math.sqrt(least), covariance_error / least, outputs, log_tail
-        )
+        least = min(float(np.min(enclosure.excesses)), 0.0)
+        error = _error(shift_error, covariance_error, least, outputs, log_tail)
         pair = GaussianPair(enclosure.excesses, enclosure.squared_shifts, np.array(outputs))
         both = self.direction == "both"
         if pair.is_trivial and shift_error == covariance_error == 0.0:
@@ -314,6 +330,19 @@ def curve_of(evidence: Mapping[str, Any], *, both: bool = False) -> PrivacyCurve
     )
     tail = -math.inf if log_tail is None else float(log_tail)
     return PrivacyCurve(GaussianPair(*numbers.T), both, error, tail)
+
+
+def _log_tail(target: Target, reach: float | None = None) -> float:
+    """log of what is set aside for the error up to the epsilon `reach`, or the target's."""
+    return math.log(target.delta) - _LOG_REST - (target.epsilon if reach is None else reach)
+
+
+def _error(
+    shift: float, covariance: float, least_excess: float, outputs: int, log_tail: float
+) -> float:
+    """`closeness`, of errors in units of Q's noise: it needs them in units of P's."""
+    least = 0.9 * (1 + least_excess)
+    return closeness(shift / math.sqrt(least), covariance / least, outputs, log_tail)
 
 
 def closeness(shift: float, covariance: float, outputs: int, log_tail: float) -> float:

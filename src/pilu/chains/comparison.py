@@ -198,10 +198,14 @@ class View:
         """Whether it is fine enough to guess a noise near this one, or the finest there is."""
         return True
 
+    def errors(self, n_steps: int, noise: float) -> tuple[float, float]:
+        """Bounds on the errors of Delta and C as this view sees them, whitened."""
+        return self.before(n_steps).rest_errors(noise)
+
     def enclosure(self, n_steps: int, noise: float) -> Enclosure | None:
         """The whitened difference, never too small; None where a finer view is worth its cost."""
-        seen = self.before(n_steps)
-        return Enclosure(*seen.whitened(noise).principal(), *seen.rest_errors(noise))
+        white = self.before(n_steps).whitened(noise)
+        return Enclosure(*white.principal(), *self.errors(n_steps, noise))
 
 
 class Comparison:
@@ -308,6 +312,16 @@ class Comparison:
             float(np.sum(np.square(turned))),
             float(np.sum(np.square(white.core))),
         )
+
+    def likely_errors(self, noise: float, n_steps: int) -> tuple[float, float]:
+        """About the errors that `enclosure` will state, without solving for the directions."""
+        if self._view is None:
+            return 0.0, 0.0
+        seen = self._view.before(n_steps)
+        shift, covariance = self._view.errors(n_steps, noise)
+        shift_rounding, unit = seen.rounding_errors(noise)
+        tau = seen.rounding.covariance_error(noise, n_steps)
+        return shift + shift_rounding + unit, covariance + 4 * tau + unit
 
     def enclosure(self, noise: float, n_steps: int) -> Enclosure:
         """The same with all errors on the safe side."""

@@ -86,6 +86,12 @@ class KrylovView(View):
             return True
         return max(self._relative_errors(self.before(n_steps), noise)) <= _GUESS_ERROR
 
+    def errors(self, n_steps: int, noise: float) -> tuple[float, float]:
+        """Bounds on the errors of Delta and C as this view sees them, whitened."""
+        seen = self.before(n_steps)
+        relative, rests = self._relative_errors(seen, noise), seen.rest_errors(noise)
+        return relative[0] + rests[0], relative[1] + rests[1]
+
     def enclosure(self, n_steps: int, noise: float) -> Enclosure | None:
         """The whitened difference, never too small; None where a finer view is worth its cost."""
         seen = self.before(n_steps)
@@ -120,8 +126,8 @@ class KrylovView(View):
         direction's noise is made smaller by the factor w (docs/exact.md), which is never safer.
         """
         white, least, reduced = seen.whitened(noise), seen.least_variance(noise), seen.reduced
-        relative, rests = self._relative_errors(seen, noise), seen.rest_errors(noise)
-        shift_error, covariance_error = relative[0] + rests[0], relative[1] + rests[1]
+        shift_error, covariance_error = self.errors(seen.n_steps, noise)
+        rests = seen.rest_errors(noise)
         if least == 0.0:
             return Enclosure(*white.principal(), shift_error, covariance_error, math.inf, math.inf)
         if self._coupling.size == 0 or not (white.core.any() or white.shift.any()):
