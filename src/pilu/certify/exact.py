@@ -7,10 +7,10 @@ error, a shift nu and a covariance tau in units of the retained run's noise, is 
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -20,6 +20,7 @@ from pilu._checks import check_choice
 from pilu._processes import map_in_order, pack
 from pilu.accounting.curves import CoarseCurve, Curve, PrivacyCurve
 from pilu.accounting.gaussians import GaussianPair
+from pilu.accounting.many_curves import log_deltas
 from pilu.accounting.noise_search import (
     LARGEST_LOG_NOISE,
     NoiseSearch,
@@ -36,16 +37,33 @@ from pilu.exceptions import BeyondPrecision
 
 Array = NDArray[np.float64]
 Groups = Iterable[tuple[Request, NDArray[np.intp]]]  # blocks, each with the sizes of its groups
+Answer = Callable[[Sequence[Comparison]], list[Calibration]]
 
 _UP = 1 + 1e-12
-_LOOSE = 1e-7  # relative excess noise that is worth a second search
+_LOOSE = 3e-7  # relative excess noise that is worth a second search
 _ROOM = 1.01  # of the errors' likely share, left by the search
+_TIGHT = 5e-6  # in log delta: so close to delta the target counts as the least epsilon
 _FAR_BELOW = 1e-3  # in log delta: a search that ends further below delta is repeated
 _LARGEST_NOISE = math.exp(LARGEST_LOG_NOISE)
 _EVIDENCE_DIRECTIONS = 16
 _PIECE = 32  # rows sent to a process at a time
+_STACK = 16  # rows answered together
 _REACHES = (10.0, 100.0, 1e3, 1e4)  # epsilons
 _LOG_REST = 40.0  # e^-40 of delta is set aside for the event not covered by the epsilon error
+
+
+class Checked(NamedTuple):
+    """A noise that certifies the target with all errors included."""
+
+    comparison: Comparison
+    noise: float
+    enclosure: Enclosure
+    curve: PrivacyCurve
+    reached: float  # log delta at the target's epsilon
+
+
+# Asks for log delta of curves at the target's epsilon, so that many searches are answered together.
+_Search = Generator[PrivacyCurve, float, Checked]
 
 
 @dataclass(frozen=True)
@@ -82,7 +100,7 @@ class Exact:
         """The same for several targets, which share the comparison of the two runs."""
         with law.threads():
             comparison = law.comparison(request)
-            return [self._calibrate(comparison, target) for target in targets]
+            return [self._calibrate([comparison], target)[0] for target in targets]
 
     def calibrate_each(
         self, law: Law, blocks: Iterable[Request], target: Target, progress: Progress
@@ -106,14 +124,14 @@ class Exact:
         self, law: Law, blocks: Groups, noise: float, target: Target, progress: Progress
     ) -> Array:
         """Epsilon of groups of rows, each a request, that a given noise certifies."""
-        answer = partial(self._spend, noise=noise, target=target)
+        answer = partial(self._spend_each, noise=noise, target=target)
         return self._answer_groups(law, blocks, answer, progress)[1]
 
     def _answer_groups(
         self,
         law: Law,
         blocks: Groups,
-        answer: Callable[[Comparison], Calibration],
+        answer: Answer,
         progress: Progress,
     ) -> tuple[Array, Array]:
         """Noise and epsilon of the answers to groups of rows.
@@ -145,6 +163,11 @@ class Exact:
         with law.threads():
             return self._spend(law.comparison(request), noise, target)
 
+    def _spend_each(
+        self, comparisons: Sequence[Comparison], noise: float, target: Target
+    ) -> list[Calibration]:
+        return [self._spend(comparison, noise, target) for comparison in comparisons]
+
     def _spend(self, comparison: Comparison, noise: float, target: Target) -> Calibration:
         enclosure, outputs = (
             comparison.enclosure(noise, target.n_unlearn_steps),
@@ -165,7 +188,24 @@ class Exact:
                 curve, epsilon = tighter, less
         return self._calibration(comparison, enclosure, curve, noise, epsilon, target)
 
-    def _calibrate(self, comparison: Comparison, target: Target) -> Calibration:
+    def _calibrate(self, comparisons: Sequence[Comparison], target: Target) -> list[Calibration]:
+        """The least noise of each comparison; their checks are evaluated together."""
+        aim = math.log(target.delta)
+        searches = [self._search(comparison, target) for comparison in comparisons]
+        asked = {i: next(search) for i, search in enumerate(searches)}
+        answers: dict[int, Calibration] = {}
+        while asked:
+            reached = log_deltas(list(asked.values()), target.epsilon, aim)
+            for i, value in zip(list(asked), reached, strict=True):
+                try:
+                    asked[i] = searches[i].send(value)
+                except StopIteration as found:
+                    del asked[i]
+                    answers[i] = self._settled(found.value, target)
+        return [answers[i] for i in range(len(comparisons))]
+
+    def _search(self, comparison: Comparison, target: Target) -> _Search:
+        """The search for the least noise; asks for log delta of curves at the target's epsilon."""
         epsilon, delta, K, floor = target
         guess = comparison.likely_log_noise(mu_of(epsilon, delta), K)
         margin = self._likely_margin(comparison, target, math.exp(guess))
@@ -184,14 +224,14 @@ class Exact:
             noise = 0.0 if math.isinf(log_noise) else floor
             if log_noise > math.log(floor):  # exp(log(floor)) may differ from the floor
                 noise = math.exp(log_noise)
-            answer, reached = self._checked(comparison, target, noise, search.steepness)
-            unused = math.log(target.delta) - reached
+            answer = yield from self._checked(comparison, target, noise, search.steepness)
+            unused = math.log(target.delta) - answer.reached
             if answer.noise <= floor or unused <= _FAR_BELOW or not search.used_series:
                 break  # otherwise the series was invalid and the noise is far too large
         if answer.noise > floor and _LOOSE < unused / search.steepness < 1.0:
             # If delta falls slowly, the margin of the search is much noise. Take most of it back.
             less = answer.noise * (1 - 0.95 * unused / search.steepness)
-            tighter, _ = self._checked(comparison, target, less, search.steepness)
+            tighter = yield from self._checked(comparison, target, less, search.steepness)
             answer = tighter if tighter.noise < answer.noise else answer
         return answer
 
@@ -211,7 +251,7 @@ class Exact:
         target: Target,
         noise: float,
         steepness: float,
-    ) -> tuple[Calibration, float]:
+    ) -> _Search:
         """The least noise >= `noise` that certifies the target with all errors included."""
         K, floor = target.n_unlearn_steps, target.floor
         aim, step = math.log(target.delta), 1e-10
@@ -219,19 +259,26 @@ class Exact:
             try:
                 enclosure = comparison.enclosure(noise, K)
                 curve = self._curve(enclosure, comparison.n_outputs, target)
-                reached = curve.log_delta(target.epsilon, aim)
             except ArithmeticError:  # too little noise for the precision of the laws
                 noise = max(2 * noise, floor)
                 continue
+            reached = yield curve
+            if math.isnan(reached):  # the same
+                noise = max(2 * noise, floor)
+                continue
             if reached <= aim:
-                tight = reached >= aim - 2e-6  # then the target is the least epsilon
-                epsilon = target.epsilon if tight else curve.epsilon(target.delta)
-                answer = self._calibration(comparison, enclosure, curve, noise, epsilon, target)
-                return answer, reached
+                return Checked(comparison, noise, enclosure, curve, reached)
             # The search ignores the errors of projection and merging. Increase the noise for them.
             step = min(max(2 * step, 1.1 * (reached - aim) / steepness), 1.0)
             noise = noise * (1 + step) if noise > 0 else floor
         raise ArithmeticError("no noise meets the target; please report this.")
+
+    def _settled(self, found: Checked, target: Target) -> Calibration:
+        """The answer once the noise is found."""
+        comparison, noise, enclosure, curve, reached = found
+        tight = reached >= math.log(target.delta) - _TIGHT  # then the target is the least epsilon
+        epsilon = target.epsilon if tight else curve.epsilon(target.delta)
+        return self._calibration(comparison, enclosure, curve, noise, epsilon, target)
 
     def _curve(
         self, enclosure: Enclosure, outputs: int, target: Target, reach: float | None = None
@@ -304,19 +351,25 @@ class Exact:
 
 def _answer_piece(
     law: Law,
-    answer: Callable[[Comparison], Calibration],
+    answer: Answer,
     block: Request,
     sizes: NDArray[np.intp],
 ) -> Array:
-    answers, spaces, ends = [], [0, 0], np.cumsum(sizes)
+    answers, likely, ends = [], 0, np.cumsum(sizes)
     with law.threads():
-        for end, size in zip(ends.tolist(), sizes.tolist(), strict=True):
-            request = block.part(slice(end - size, end))
-            # The next row likely needs a space as large as the last two rows did.
-            comparison = law.comparison(request, min(spaces[-2:]) if size == 1 else 0)
-            answered = answer(comparison)
-            spaces.append(comparison.size if size == 1 else 0)
-            answers.append((answered.noise, answered.epsilon))
+        for first in range(0, len(sizes), _STACK):
+            stack = slice(first, first + _STACK)
+            groups = list(zip(ends[stack].tolist(), sizes[stack].tolist(), strict=True))
+            comparisons = [
+                law.comparison(block.part(slice(end - size, end)), likely if size == 1 else 0)
+                for end, size in groups
+            ]
+            answered = answer(comparisons)
+            answers += [(a.noise, a.epsilon) for a in answered]
+            # The next rows likely need a space as large as most of these did.
+            pairs = zip(comparisons, groups, strict=True)
+            used = sorted(seen.size for seen, (_, size) in pairs if size == 1)
+            likely = used[len(used) // 2] if used else 0
     return np.array(answers)
 
 

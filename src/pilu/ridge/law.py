@@ -44,8 +44,17 @@ Array = NDArray[np.float64]
 _TOGETHER = 64  # eigenvalues whose profiles are computed together
 _KEPT_BYTES = 2**27  # of mean profiles, which all requests of a law share
 
-_GROWTH = (40, 64, 80, 112, 160, 240)  # dimensions for each row of the request, tried in turn
-_LIKELY = 19.6  # times the sixth root of the steps: the first size, if the problem has room for it
+_GROWTH = (
+    40,
+    48,
+    56,
+    64,
+    80,
+    112,
+    160,
+    240,
+)  # dimensions for each row of the request, tried in turn
+_LIKELY = 18.0  # times the sixth root of the steps: the first size, if the problem has room for it
 _DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
 _DENSE_SHARE = 0.6  # of the parameters: a projection on more of them is not cheaper
 
