@@ -144,15 +144,17 @@ class KrylovView(View):
         vectors = columns @ right.T / sizes
         # What these directions leave of C and Delta, rounding included
         lost, axes = np.linalg.eigh(np.diag(reduced.sizes) - vectors @ core @ vectors.T)
-        axes = np.hstack([axes, reduced.mean - vectors @ shift])
+        axes, d = np.hstack([axes, reduced.mean - vectors @ shift]), shift.shape[1]
         energies = np.linalg.norm(axes, axis=0) / np.sqrt(least)
+        large = np.zeros(0, dtype=np.intp)  # axes for which the plain bound is not good enough
         if _left_over(lost, energies)[1] > _SMALL_REST:
-            more = self._energy_errors(seen, noise, reduced.span @ axes)
-            more += np.linalg.norm(white.scale @ axes, axis=0)
-            energies = np.minimum(energies, more)
-        factors = _shrinking_factors(
-            self._energy_errors(seen, noise, reduced.span @ vectors), sizes
-        )
+            shares = np.abs(lost) * energies[: len(lost)] ** 2
+            large = np.flatnonzero(np.append(shares > _SMALL_REST / len(lost), energies[-d:] > 0))
+        axes, k = axes[:, large], len(sizes)
+        errors = self._energy_errors(seen, noise, reduced.span @ np.hstack([vectors, axes]))
+        more = errors[k:] + np.linalg.norm(white.scale @ axes, axis=0)
+        energies[large] = np.minimum(energies[large], more)
+        factors = _shrinking_factors(errors[:k], sizes)
         x, turn = np.linalg.eigh(factors[:, None] * core * factors)
         a2 = np.sum(np.square(turn.T @ (factors[:, None] * shift)), axis=1)
         total = float(np.sum(np.square(white.shift)))

@@ -54,7 +54,7 @@ _GROWTH = (
     160,
     240,
 )  # dimensions for each row of the request, tried in turn
-_LIKELY = 18.0  # times the sixth root of the steps: the first size, if the problem has room for it
+_LIKELY = 19.6  # times the sixth root of the steps: the first size, if the problem has room for it
 _DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
 _DENSE_SHARE = 0.6  # of the parameters: a projection on more of them is not cheaper
 
