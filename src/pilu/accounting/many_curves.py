@@ -6,6 +6,7 @@ in one array (`contours`). What that cannot resolve is left to the curve itself.
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,42 +27,35 @@ def log_deltas(curves: Sequence[PrivacyCurve], epsilon: float, enough: float) ->
 
     Where a cheaper upper bound is below `enough`, it may be the answer.
     """
-    known = [math.nan] * len(curves)
-    plain = [
-        i
-        for i, curve in enumerate(curves)
-        if curve.epsilon_error <= epsilon and not curve.pair.is_trivial
-    ]
-    for i, value in zip(plain, _values([curves[i] for i in plain], epsilon), strict=True):
-        known[i] = curves[i].with_errors(value, epsilon) if value < math.inf else math.nan
-    for i in (i for i, value in enumerate(known) if math.isnan(value)):
-        try:
-            known[i] = curves[i].log_delta(epsilon, enough)
-        except ArithmeticError:
-            continue
+    known = _together(curves, epsilon) if len(curves) > 1 else [math.nan]  # one alone is faster
+    for i, curve in enumerate(curves):
+        if math.isnan(known[i]):
+            with suppress(ArithmeticError):
+                known[i] = curve.log_delta(epsilon, enough)
     return known
 
 
-def _values(curves: Sequence[PrivacyCurve], epsilon: float) -> list[float]:
-    """log delta of each curve's pairs at epsilon less its error; inf where not resolved."""
+def _together(curves: Sequence[PrivacyCurve], epsilon: float) -> list[float]:
+    """The same, and NaN where it is not resolved."""
     pairs: list[GaussianPair] = []
     owners: list[int] = []
     for i, curve in enumerate(curves):
-        try:
-            both = curve.pairs
-        except ArithmeticError:
-            both = []
-        pairs += both
-        owners += [i] * len(both)
-    values = np.full(len(curves), -math.inf)
-    values[np.setdiff1d(np.arange(len(curves)), owners)] = math.inf
+        if curve.epsilon_error <= epsilon and not curve.pair.is_trivial:
+            with suppress(ArithmeticError):
+                directions = curve.pairs
+                pairs += directions
+                owners += [i] * len(directions)
+    values = np.full(len(curves), np.inf)
+    values[owners] = -np.inf
     at = epsilon - np.array([curves[i].epsilon_error for i in owners])
-    size = max(1, _CHUNK // (_NODES * max((len(p.excesses) for p in pairs), default=1)))
+    size = max(1, _CHUNK // (_NODES * max((len(pair.excesses) for pair in pairs), default=1)))
     for first in range(0, len(pairs), size):
         some = slice(first, first + size)
-        found = _of_pairs(_table(pairs[some]), at[some])
-        np.maximum.at(values, owners[some], found)
-    return [float(value) for value in values]
+        np.maximum.at(values, owners[some], _of_pairs(_table(pairs[some]), at[some]))
+    return [
+        curve.with_errors(value, epsilon) if value < math.inf else math.nan
+        for curve, value in zip(curves, values.tolist(), strict=True)
+    ]
 
 
 @np.errstate(all="ignore")  # what leaves the doubles is inf or NaN, and is dealt with
