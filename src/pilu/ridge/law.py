@@ -324,11 +324,17 @@ class RidgeLaw(Law):
         if sizes:
             likely = at_least or R * _LIKELY * self.schedule.n_steps ** (1 / 6)
             sizes = [s for s in sizes if s >= likely] or sizes
-            lanczos = BlockLanczos(self.spectrum, Z.T)
+            lanczos = None
             for size in sizes:
+                lanczos = lanczos or BlockLanczos(self.spectrum, Z.T)
                 lanczos.extend(size)
-                yield KrylovView(self, lanczos, targets, is_finest=size == sizes[-1])
-                if lanczos.exhausted:
+                view = KrylovView(self, lanczos, targets, is_finest=size == sizes[-1])
+                exhausted = lanczos.exhausted
+                if R == 1 and size == sizes[0]:
+                    # Mostly enough. The vectors of many rows at once would leave the caches.
+                    lanczos = None
+                yield view
+                if exhausted:
                     break
         yield self._dense_view(Z, targets)
 
@@ -363,8 +369,9 @@ class RidgeLaw(Law):
         left_out, lengths = deflated or 0.0, np.linalg.norm(residuals, axis=(0, 1))
         unsure = _mean_rounding(self, space, lengths, targets, rounding.error, left_out)
 
+        a, is_whole = space.retained.values, deflated is None
+
         def before(n_steps: int) -> ChainDifference:
-            a, is_whole = space.retained.values, deflated is None
             kept, added = decay(a, eta, n_steps), spread(a, eta, n_steps)
             return ChainDifference(
                 n_steps, variances, kept, added, reduced, largest, unsure, rounding, is_whole
