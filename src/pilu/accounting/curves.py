@@ -117,14 +117,6 @@ class PrivacyCurve:
         """Whether P and Q are exchanged: in the first direction, and in the second."""
         return (True, False) if self.both else (False,)
 
-    @property
-    def pairs(self) -> list[GaussianPair]:
-        """The pairs whose divergences count: the largest does."""
-        return self._pairs(self._directions)
-
-    def _pairs(self, directions: tuple[bool, ...]) -> list[GaussianPair]:
-        return [self.pair.reversed() if exchanged else self.pair for exchanged in directions]
-
     def _log_delta(self, epsilon: float, enough: float, directions: tuple[bool, ...]) -> float:
         if self.pair.is_trivial and self.log_tail == -math.inf:
             return -math.inf
@@ -136,11 +128,11 @@ class PrivacyCurve:
             return min(math.log(delta) + 1e-15, 0.0)
         at = epsilon - self.epsilon_error
         enough -= self.epsilon_error + 1.0  # room for the tail and for e0
-        value = max(pair.log_delta(at, enough) for pair in self._pairs(directions))
-        return self.with_errors(value, epsilon)
+        pairs = [self.pair.reversed() if exchanged else self.pair for exchanged in directions]
+        return self.with_errors(max(pair.log_delta(at, enough) for pair in pairs), epsilon)
 
     def with_errors(self, value: float, epsilon: float) -> float:
-        """log delta(epsilon), rounded up, given that of `pairs` at epsilon less its error."""
+        """log delta(epsilon), rounded up, given the pair's at epsilon less its error."""
         tail = self.log_tail + (epsilon if self.both else 0.0)  # the worse direction's share
         top = max(value + self.epsilon_error, tail)
         if top == -math.inf:

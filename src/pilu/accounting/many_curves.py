@@ -42,7 +42,7 @@ def _together(curves: Sequence[PrivacyCurve], epsilon: float) -> list[float]:
     for i, curve in enumerate(curves):
         if curve.epsilon_error <= epsilon and not curve.pair.is_trivial:
             with suppress(ArithmeticError):
-                directions = curve.pairs
+                directions = [curve.pair, *([curve.pair.reversed()] if curve.both else [])]
                 pairs += directions
                 owners += [i] * len(directions)
     values = np.full(len(curves), np.inf)

@@ -7,7 +7,7 @@ error, a shift nu and a covariance tau in units of the retained run's noise, is 
 """
 
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -30,6 +30,7 @@ from pilu.accounting.noise_search import (
 )
 from pilu.certify.accountant import TOLERANCE, Calibration, Progress, Target, require
 from pilu.certify.certificate import Certificate
+from pilu.certify.pieces import Answer, answer_piece
 from pilu.chains.comparison import Comparison, Enclosure
 from pilu.chains.problem import Law
 from pilu.data.rows import Request
@@ -37,7 +38,6 @@ from pilu.exceptions import BeyondPrecision
 
 Array = NDArray[np.float64]
 Groups = Iterable[tuple[Request, NDArray[np.intp]]]  # blocks, each with the sizes of its groups
-Answer = Callable[[Sequence[Comparison]], list[Calibration]]
 
 _UP = 1 + 1e-12
 _LOOSE = 3e-7  # relative excess noise that is worth a second search
@@ -47,7 +47,6 @@ _FAR_BELOW = 1e-3  # in log delta: a search that ends further below delta is rep
 _LARGEST_NOISE = math.exp(LARGEST_LOG_NOISE)
 _EVIDENCE_DIRECTIONS = 16
 _PIECE = 32  # rows sent to a process at a time
-_STACK = 16  # rows answered together
 _REACHES = (10.0, 100.0, 1e3, 1e4)  # epsilons
 _LOG_REST = 40.0  # e^-40 of delta is set aside for the event not covered by the epsilon error
 
@@ -140,7 +139,7 @@ class Exact:
         are sent to as many processes as `joblib.parallel_config` allows.
         """
         portable = law.portable()
-        work = partial(_answer_piece, portable or law, answer)
+        work = partial(answer_piece, portable or law, answer)
 
         def pieces() -> Iterator[tuple[Any, ...]]:
             for block, sizes in blocks:
@@ -347,30 +346,6 @@ class Exact:
             close = c.epsilon <= recomputed * (1 + 1e-5) + 1e-9
         close = close and recomputed <= c.epsilon * (1 + TOLERANCE) + 1e-12
         return (c.epsilon if close else recomputed), forward
-
-
-def _answer_piece(
-    law: Law,
-    answer: Answer,
-    block: Request,
-    sizes: NDArray[np.intp],
-) -> Array:
-    answers, likely, ends = [], 0, np.cumsum(sizes)
-    with law.threads():
-        for first in range(0, len(sizes), _STACK):
-            stack = slice(first, first + _STACK)
-            groups = list(zip(ends[stack].tolist(), sizes[stack].tolist(), strict=True))
-            comparisons = [
-                law.comparison(block.part(slice(end - size, end)), likely if size == 1 else 0)
-                for end, size in groups
-            ]
-            answered = answer(comparisons)
-            answers += [(a.noise, a.epsilon) for a in answered]
-            # The next rows likely need a space as large as most of these did.
-            pairs = zip(comparisons, groups, strict=True)
-            used = sorted(seen.size for seen, (_, size) in pairs if size == 1)
-            likely = used[len(used) // 2] if used else 0
-    return np.array(answers)
 
 
 def curve_of(evidence: Mapping[str, Any], *, both: bool = False) -> PrivacyCurve:
