@@ -12,6 +12,7 @@ from oracles.pairs import output_laws, whitened
 from pilu import Exact, LangevinRidge, Theorem
 from pilu.accounting import GaussianPair
 from pilu.certify.issue import set_target
+from pilu.chains.comparison import Comparison
 from pilu.chains.schedule import Schedule, Segment
 from pilu.data.rows import Request
 from pilu.ridge import law as ridge_law
@@ -57,6 +58,29 @@ def test_digits_through_the_krylov_space(rows, digits, monkeypatch):
 def wide_problem(rng, n=400, p=120, decay=0.5):
     X = rng.normal(size=(n, p)) * np.arange(1, p + 1) ** -decay
     return X, X @ rng.normal(size=p) + rng.normal(size=n)
+
+
+def test_rows_together_get_the_noise_of_rows_alone(rng, monkeypatch):
+    X, y = wide_problem(rng, n=100, p=110)
+    model = LangevinRidge(n_steps=100).fit(X, y)
+    target = {"epsilon": 1.0, "delta": 1e-4, "n_unlearn_steps": 20}
+    checks, enclosure = [], Comparison.enclosure
+
+    def counted(self, noise, n_steps):
+        checks.append(noise)
+        return enclosure(self, noise, n_steps)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Comparison, "enclosure", counted)
+        noise = model.quote(**target).noise
+    assert len(checks) <= 1.25 * len(y)  # the search left room for what the errors take
+    for row in (7, 50, 93):
+        alone = check_noise(
+            model, X, y[:, None], [row], [(100, 0.01)], epsilon=1.0, delta=1e-4, K=20
+        )
+        assert noise[row] == pytest.approx(alone, rel=3e-7)
+        problem = (model, X, y[:, None], [row], [(100, 0.01)])
+        assert dense_log_delta(*problem, noise[row], 20, 1.0, 1e-4) <= np.log(1e-4) + 1e-7
 
 
 HOSTILE = {

@@ -130,7 +130,10 @@ class PrivacyCurve:
         at = epsilon - self.epsilon_error
         enough -= self.epsilon_error + 1.0  # room for the tail and for e0
         pairs = [self.pair.reversed() if exchanged else self.pair for exchanged in directions]
-        value = max(pair.log_delta(at, enough) for pair in pairs)
+        return self.with_errors(max(pair.log_delta(at, enough) for pair in pairs), epsilon)
+
+    def with_errors(self, value: float, epsilon: float) -> float:
+        """log delta(epsilon), rounded up, given the pair's at epsilon less its error."""
         tail = self.log_tail + (epsilon if self.both else 0.0)  # the worse direction's share
         top = max(value + self.epsilon_error, tail)
         if top == -math.inf:

@@ -21,7 +21,7 @@ from pilu.accounting.search import safe_root
 Array = NDArray[np.float64]
 
 _NOISE_TOLERANCE = 1e-10
-_MARGIN = 1e-8  # in log delta, kept while searching for what the errors will take
+_MARGIN = 1e-8  # in log delta: the least that is kept while searching
 _SECANT_STEPS = 8
 _SECANT_END = 1e-5  # a step of this size leaves an error of its square
 _NEARLY_GAUSSIAN = 1e-7  # squared excesses below which a series will do for the search
@@ -59,10 +59,12 @@ class NoiseSearch:
         *,
         both: bool,
         series: bool = True,
+        margin: float = 0.0,
     ) -> None:
         self._difference, self._outputs, self._n_steps = difference, n_outputs, n_steps
         self._epsilon, self._delta = epsilon, delta
         self._both, self._uses_series = both, series
+        self._margin = max(margin, _MARGIN)  # in log delta, for what the errors will take
         self._reverse_only = False
         self.used_series = False
         self.steepness = math.inf  # how fast log delta falls with log noise, once known
@@ -82,7 +84,7 @@ class NoiseSearch:
                 outputs = np.array(self._outputs)
                 pair = GaussianPair(*self._difference.rough(noise, K), outputs)
                 reached = self._log_delta(pair.without_dust(), aim)
-            return reached - aim + _MARGIN
+            return reached - aim + self._margin
         except ArithmeticError:
             return math.inf  # too far apart to evaluate, or to tell from rounding: more noise
 
@@ -190,6 +192,15 @@ def _log_delta_rate(epsilon: float, delta: float) -> float:
     mu, h = mu_of(epsilon, delta), 1e-4
     low, high = (math.log(float(delta_from_mu(mu * (1 + t), epsilon))) for t in (-h, h))
     return (high - low) / (2 * h)
+
+
+@lru_cache(maxsize=64)
+def log_delta_fall(epsilon: float, delta: float) -> float:
+    """-d log delta / d epsilon of the Gaussian mechanism at the target."""
+    mu = mu_of(epsilon, delta)
+    h = min(1e-4, epsilon / 2)
+    low, high = (math.log(float(delta_from_mu(mu, epsilon + t))) for t in (-h, h))
+    return (low - high) / (2 * h)
 
 
 def nearly_gaussian_log_delta(

@@ -12,9 +12,8 @@ from pilu.accounting.cumulants import log_down
 from pilu.accounting.curves import CoarseCurve, GaussianCurve
 from pilu.accounting.noise_search import mu_of
 from pilu.certify.accountant import Calibration, Target
-from pilu.certify.exact import Exact
+from pilu.certify.exact import Checked, Exact
 from pilu.certify.theorem import Theorem
-from pilu.chains.comparison import Comparison
 from pilu.chains.problem import Law
 from pilu.data.rows import Request
 
@@ -30,8 +29,8 @@ class CoarseExact(Exact):
         """Name and options, as a certificate records them."""
         return {**super().describe(), "coarse": True}
 
-    def _calibrate(self, comparison: Comparison, target: Target) -> Calibration:
-        noise = super()._calibrate(comparison, target).noise
+    def _settled(self, found: Checked, target: Target) -> Calibration:
+        comparison, noise = found.comparison, found.noise
         aim = log_down(target.delta)
         for _ in range(_TRIES):  # to the next grid point until the target is met
             noise = _coarse(noise, target)

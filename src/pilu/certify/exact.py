@@ -7,10 +7,10 @@ error, a shift nu and a covariance tau in units of the retained run's noise, is 
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -21,9 +21,17 @@ from pilu._processes import map_in_order, pack
 from pilu.accounting.cumulants import log_down
 from pilu.accounting.curves import CoarseCurve, Curve, PrivacyCurve
 from pilu.accounting.gaussians import GaussianPair
-from pilu.accounting.noise_search import LARGEST_LOG_NOISE, NoiseSearch, likely_epsilon, mu_of
+from pilu.accounting.many_curves import log_deltas
+from pilu.accounting.noise_search import (
+    LARGEST_LOG_NOISE,
+    NoiseSearch,
+    likely_epsilon,
+    log_delta_fall,
+    mu_of,
+)
 from pilu.certify.accountant import TOLERANCE, Calibration, Progress, Target, require
 from pilu.certify.certificate import Certificate
+from pilu.certify.pieces import Answer, answer_piece
 from pilu.chains.comparison import Comparison, Enclosure
 from pilu.chains.problem import Law
 from pilu.data.rows import Request
@@ -33,13 +41,29 @@ Array = NDArray[np.float64]
 Groups = Iterable[tuple[Request, NDArray[np.intp]]]  # blocks, each with the sizes of its groups
 
 _UP = 1 + 1e-12
-_LOOSE = 2e-9  # relative excess noise that is worth a second search
+_LOOSE = 3e-7  # relative excess noise that is worth a second search
+_ROOM = 1.01  # of the errors' likely share, left by the search
+_TIGHT = 5e-6  # in log delta: so close to delta the target counts as the least epsilon
 _FAR_BELOW = 1e-3  # in log delta: a search that ends further below delta is repeated
 _LARGEST_NOISE = math.exp(LARGEST_LOG_NOISE)
 _EVIDENCE_DIRECTIONS = 16
 _PIECE = 32  # rows sent to a process at a time
 _REACHES = (10.0, 100.0, 1e3, 1e4)  # epsilons
 _LOG_REST = 40.0  # e^-40 of delta is set aside for the event not covered by the epsilon error
+
+
+class Checked(NamedTuple):
+    """A noise that certifies the target with all errors included."""
+
+    comparison: Comparison
+    noise: float
+    enclosure: Enclosure
+    curve: PrivacyCurve
+    reached: float  # log delta at the target's epsilon
+
+
+# Asks for log delta of curves at the target's epsilon, so that many searches are answered together.
+_Search = Generator[PrivacyCurve, float, Checked]
 
 
 @dataclass(frozen=True)
@@ -76,7 +100,7 @@ class Exact:
         """The same for several targets, which share the comparison of the two runs."""
         with law.threads():
             comparison = law.comparison(request)
-            return [self._calibrate(comparison, target) for target in targets]
+            return [self._calibrate([comparison], target)[0] for target in targets]
 
     def calibrate_each(
         self, law: Law, blocks: Iterable[Request], target: Target, progress: Progress
@@ -100,14 +124,14 @@ class Exact:
         self, law: Law, blocks: Groups, noise: float, target: Target, progress: Progress
     ) -> Array:
         """Epsilon of groups of rows, each a request, that a given noise certifies."""
-        answer = partial(self._spend, noise=noise, target=target)
+        answer = partial(self._spend_each, noise=noise, target=target)
         return self._answer_groups(law, blocks, answer, progress)[1]
 
     def _answer_groups(
         self,
         law: Law,
         blocks: Groups,
-        answer: Callable[[Comparison], Calibration],
+        answer: Answer,
         progress: Progress,
     ) -> tuple[Array, Array]:
         """Noise and epsilon of the answers to groups of rows.
@@ -116,7 +140,7 @@ class Exact:
         are sent to as many processes as `joblib.parallel_config` allows.
         """
         portable = law.portable()
-        work = partial(_answer_piece, portable or law, answer)
+        work = partial(answer_piece, portable or law, answer)
 
         def pieces() -> Iterator[tuple[Any, ...]]:
             for block, sizes in blocks:
@@ -139,6 +163,11 @@ class Exact:
         with law.threads():
             return self._spend(law.comparison(request), noise, target)
 
+    def _spend_each(
+        self, comparisons: Sequence[Comparison], noise: float, target: Target
+    ) -> list[Calibration]:
+        return [self._spend(comparison, noise, target) for comparison in comparisons]
+
     def _spend(self, comparison: Comparison, noise: float, target: Target) -> Calibration:
         enclosure, outputs = (
             comparison.enclosure(noise, target.n_unlearn_steps),
@@ -159,9 +188,27 @@ class Exact:
                 curve, epsilon = tighter, less
         return self._calibration(comparison, enclosure, curve, noise, epsilon, target)
 
-    def _calibrate(self, comparison: Comparison, target: Target) -> Calibration:
+    def _calibrate(self, comparisons: Sequence[Comparison], target: Target) -> list[Calibration]:
+        """The least noise of each comparison; their checks are evaluated together."""
+        aim = math.log(target.delta)
+        searches = [self._search(comparison, target) for comparison in comparisons]
+        asked = {i: next(search) for i, search in enumerate(searches)}
+        answers: dict[int, Calibration] = {}
+        while asked:
+            reached = log_deltas(list(asked.values()), target.epsilon, aim)
+            for i, value in zip(list(asked), reached, strict=True):
+                try:
+                    asked[i] = searches[i].send(value)
+                except StopIteration as found:
+                    del asked[i]
+                    answers[i] = self._settled(found.value, target)
+        return [answers[i] for i in range(len(comparisons))]
+
+    def _search(self, comparison: Comparison, target: Target) -> _Search:
+        """The search for the least noise; asks for log delta of curves at the target's epsilon."""
         epsilon, delta, K, floor = target
         guess = comparison.likely_log_noise(mu_of(epsilon, delta), K)
+        margin = self._likely_margin(comparison, target, math.exp(guess))
         for series in (True, False):
             search = NoiseSearch(
                 comparison,
@@ -171,21 +218,32 @@ class Exact:
                 delta,
                 both=self.direction == "both",
                 series=series,
+                margin=margin,
             )
             log_noise = search.log_noise(guess, math.log(floor))
             noise = 0.0 if math.isinf(log_noise) else floor
             if log_noise > math.log(floor):  # exp(log(floor)) may differ from the floor
                 noise = math.exp(log_noise)
-            answer, reached = self._checked(comparison, target, noise, search.steepness)
-            unused = math.log(target.delta) - reached
+            answer = yield from self._checked(comparison, target, noise, search.steepness)
+            unused = math.log(target.delta) - answer.reached
             if answer.noise <= floor or unused <= _FAR_BELOW or not search.used_series:
                 break  # otherwise the series was invalid and the noise is far too large
         if answer.noise > floor and _LOOSE < unused / search.steepness < 1.0:
             # If delta falls slowly, the margin of the search is much noise. Take most of it back.
             less = answer.noise * (1 - 0.95 * unused / search.steepness)
-            tighter, _ = self._checked(comparison, target, less, search.steepness)
+            tighter = yield from self._checked(comparison, target, less, search.steepness)
             answer = tighter if tighter.noise < answer.noise else answer
         return answer
+
+    def _likely_margin(self, comparison: Comparison, target: Target, noise: float) -> float:
+        """About by how much log delta must be below its target for what the errors take."""
+        shift, covariance = comparison.likely_errors(noise, target.n_unlearn_steps)
+        try:
+            error = _error(shift, covariance, 0.0, comparison.n_outputs, _log_tail(target))
+        except ArithmeticError:
+            return 0.0
+        likely = _ROOM * error * (1 + log_delta_fall(target.epsilon, target.delta))
+        return min(likely, _FAR_BELOW)
 
     def _checked(
         self,
@@ -193,7 +251,7 @@ class Exact:
         target: Target,
         noise: float,
         steepness: float,
-    ) -> tuple[Calibration, float]:
+    ) -> _Search:
         """The least noise >= `noise` that certifies the target with all errors included."""
         K, floor = target.n_unlearn_steps, target.floor
         aim, step = log_down(target.delta), 1e-10
@@ -201,31 +259,35 @@ class Exact:
             try:
                 enclosure = comparison.enclosure(noise, K)
                 curve = self._curve(enclosure, comparison.n_outputs, target)
-                reached = curve.log_delta(target.epsilon, aim)
             except ArithmeticError:  # too little noise for the precision of the laws
                 noise = max(2 * noise, floor)
                 continue
+            reached = yield curve
+            if math.isnan(reached):  # the same
+                noise = max(2 * noise, floor)
+                continue
             if reached <= aim:
-                tight = reached >= aim - 1e-6  # then the target is the least epsilon
-                epsilon = target.epsilon if tight else curve.epsilon(target.delta)
-                answer = self._calibration(comparison, enclosure, curve, noise, epsilon, target)
-                return answer, reached
+                return Checked(comparison, noise, enclosure, curve, reached)
             # The search ignores the errors of projection and merging. Increase the noise for them.
             step = min(max(2 * step, 1.1 * (reached - aim) / steepness), 1.0)
             noise = noise * (1 + step) if noise > 0 else floor
         raise ArithmeticError("no noise meets the target; please report this.")
 
+    def _settled(self, found: Checked, target: Target) -> Calibration:
+        """The answer once the noise is found."""
+        comparison, noise, enclosure, curve, reached = found
+        tight = reached >= math.log(target.delta) - _TIGHT  # then the target is the least epsilon
+        epsilon = target.epsilon if tight else curve.epsilon(target.delta)
+        return self._calibration(comparison, enclosure, curve, noise, epsilon, target)
+
     def _curve(
         self, enclosure: Enclosure, outputs: int, target: Target, reach: float | None = None
     ) -> PrivacyCurve:
         """The curve, with a negligible tail up to the epsilon `reach` (default: the target's)."""
-        log_tail = math.log(target.delta) - _LOG_REST - (target.epsilon if reach is None else reach)
-        # The errors are in units of Q's noise; `closeness` needs them in units of P's.
-        least = 0.9 * (1 + min(float(np.min(enclosure.excesses)), 0.0))
+        log_tail = _log_tail(target, reach)
         shift_error, covariance_error = enclosure.shift_error, enclosure.covariance_error
-        error = closeness(
-            shift_error / math.sqrt(least), covariance_error / least, outputs, log_tail
-        )
+        least = min(float(np.min(enclosure.excesses)), 0.0)
+        error = _error(shift_error, covariance_error, least, outputs, log_tail)
         pair = GaussianPair(enclosure.excesses, enclosure.squared_shifts, np.array(outputs))
         both = self.direction == "both"
         if pair.is_trivial and shift_error == covariance_error == 0.0:
@@ -287,24 +349,6 @@ class Exact:
         return (c.epsilon if close else recomputed), forward
 
 
-def _answer_piece(
-    law: Law,
-    answer: Callable[[Comparison], Calibration],
-    block: Request,
-    sizes: NDArray[np.intp],
-) -> Array:
-    answers, spaces, ends = [], [0, 0], np.cumsum(sizes)
-    with law.threads():
-        for end, size in zip(ends.tolist(), sizes.tolist(), strict=True):
-            request = block.part(slice(end - size, end))
-            # The next row likely needs a space as large as the last two rows did.
-            comparison = law.comparison(request, min(spaces[-2:]) if size == 1 else 0)
-            answered = answer(comparison)
-            spaces.append(comparison.size if size == 1 else 0)
-            answers.append((answered.noise, answered.epsilon))
-    return np.array(answers)
-
-
 def curve_of(evidence: Mapping[str, Any], *, both: bool = False) -> PrivacyCurve:
     """The privacy curve that the exact accountant's evidence describes."""
     numbers = np.array(evidence["directions"], dtype=np.float64)
@@ -315,6 +359,19 @@ def curve_of(evidence: Mapping[str, Any], *, both: bool = False) -> PrivacyCurve
     )
     tail = -math.inf if log_tail is None else float(log_tail)
     return PrivacyCurve(GaussianPair(*numbers.T), both, error, tail)
+
+
+def _log_tail(target: Target, reach: float | None = None) -> float:
+    """log of what is set aside for the error up to the epsilon `reach`, or the target's."""
+    return math.log(target.delta) - _LOG_REST - (target.epsilon if reach is None else reach)
+
+
+def _error(
+    shift: float, covariance: float, least_excess: float, outputs: int, log_tail: float
+) -> float:
+    """`closeness`, of errors in units of Q's noise: it needs them in units of P's."""
+    least = 0.9 * (1 + least_excess)
+    return closeness(shift / math.sqrt(least), covariance / least, outputs, log_tail)
 
 
 def closeness(shift: float, covariance: float, outputs: int, log_tail: float) -> float:

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from pilu.chains.reduced import Reduced
 from pilu.chains.schedule import UNIT, Schedule, StepRounding
 from pilu.exceptions import BeyondPrecision
 
@@ -39,7 +40,7 @@ Array = NDArray[np.float64]
 
 ROUNDING_LIMIT = 1e-8  # beyond it the laws are too narrow to be distinguished from rounding
 _LARGEST_TAU = 0.01
-_STEPS_TO_A_UNIT = 200  # in the size below which the rest of C is ignored
+_REACH = 20.0  # in log noise, to both sides of learning's
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,45 +71,6 @@ class Enclosure:
     covariance_error: float
     inflation: float = 0.0  # of the squared shifts, relative to their sum
     excess_inflation: float = 0.0  # of the excesses, in Frobenius norm
-
-
-@dataclass(frozen=True, eq=False)
-class Reduced:
-    """C = span diag(sizes) span' and Delta = span mean, up to rests of rounding size."""
-
-    span: Array  # U, m x q
-    sizes: Array  # q
-    mean: Array  # q x d
-    covariance_rest: float  # Frobenius norm
-    mean_rest: float
-
-    @classmethod
-    def of(cls, mean: Array, covariance: Array, largest: float, n_steps: int) -> "Reduced":
-        """Reduce Delta (m x d) and C (m x m), computed from N steps and variances <= largest."""
-        sizes, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-        # Smaller parts of C are rounding, in directions that mean nothing.
-        kept = np.abs(sizes) > UNIT * (4 + n_steps / _STEPS_TO_A_UNIT) * largest
-        kept[np.argmax(np.abs(sizes))] = True  # at least one
-        span = vectors[:, kept]
-        left, lengths, _ = np.linalg.svd(mean - span @ (span.T @ mean), full_matrices=False)
-        fresh = left[:, lengths > UNIT * float(np.linalg.norm(mean))]
-        fresh = fresh - span @ (span.T @ fresh)
-        fresh = fresh[:, np.linalg.norm(fresh, axis=0) > 0.5]  # shorter ones are rounding of span
-        if fresh.size:
-            span = np.hstack([span, np.linalg.qr(fresh)[0]])
-        seen = span.T @ mean
-        return cls(
-            span,
-            np.concatenate([sizes[kept], np.zeros(fresh.shape[1])]),
-            seen,
-            float(np.linalg.norm(sizes[~kept])),
-            float(np.linalg.norm(mean - span @ seen)),
-        )
-
-    @cached_property
-    def squared_means(self) -> Array:
-        """Delta in each of the m directions, squared and summed over the outputs."""
-        return np.asarray(np.sum(np.square(self.span @ self.mean), axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,14 +110,27 @@ class ChainDifference:
         w = max(w, UNIT)
         return np.asarray(1 / ((1 + w) * (1 + relative) ** 2 * left + (1 + 1 / w) * absolute**2))
 
-    def total_squared_shift(self, noise: float) -> float:
-        """|F Delta|^2, the sum of all squared shifts, without solving for the directions."""
-        variances = self.variances + self.later_variances(noise)
-        return float(np.sum(self.reduced.squared_means / variances))
+    def total_variances(self, noise: float) -> Array:
+        """Of the retained run and what follows, seen from before K steps with this noise."""
+        known = self._totals.get(noise)
+        if known is None:
+            known = self.variances + self.later_variances(noise)
+            self._totals.clear()  # only the last is asked for many times
+            self._totals[noise] = known
+        return known
+
+    @cached_property
+    def _totals(self) -> dict[float, Array]:
+        return {}
+
+    def total_squared_shifts(self, noises: Array) -> Array:
+        """|F Delta|^2 at each noise: the sum of all squared shifts, without their directions."""
+        variances = self.variances + np.square(noises)[:, None] * self._later_variances
+        return np.asarray((1 / variances) @ self.reduced.squared_means)
 
     def least_variance(self, noise: float) -> float:
-        """Of the retained run and what follows, seen from before K steps with this noise."""
-        least = float(np.min(self.variances + self.later_variances(noise)))
+        """The least of `total_variances`, or less."""
+        least = float(self.total_variances(noise).min())
         if self.is_whole:
             return least
         # In any direction h(A') is at least the last step's variance, and R K times a step's.
@@ -178,7 +153,7 @@ class ChainDifference:
 
     def whitened(self, noise: float) -> Whitened:
         """The difference that is left once K steps with this noise have followed."""
-        reduced, root = self.reduced, np.sqrt(self.variances + self.later_variances(noise))
+        reduced, root = self.reduced, np.sqrt(self.total_variances(noise))
         scale = np.asarray(np.linalg.qr(reduced.span / root[:, None], mode="r"))
         return Whitened(scale, (scale * reduced.sizes) @ scale.T, scale @ reduced.mean)
 
@@ -198,10 +173,14 @@ class View:
         """Whether it is fine enough to guess a noise near this one, or the finest there is."""
         return True
 
+    def errors(self, n_steps: int, noise: float) -> tuple[float, float]:
+        """Bounds on the errors of Delta and C as this view sees them, whitened."""
+        return self.before(n_steps).rest_errors(noise)
+
     def enclosure(self, n_steps: int, noise: float) -> Enclosure | None:
         """The whitened difference, never too small; None where a finer view is worth its cost."""
-        seen = self.before(n_steps)
-        return Enclosure(*seen.whitened(noise).principal(), *seen.rest_errors(noise))
+        white = self.before(n_steps).whitened(noise)
+        return Enclosure(*white.principal(), *self.errors(n_steps, noise))
 
 
 class Comparison:
@@ -245,9 +224,9 @@ class Comparison:
         """About where the difference is that of a mu-Gaussian mechanism."""
         start = math.log(self._schedule.segments[0].noise)
         while self._view is not None:
-            guess = self._root(self.squared_shift, mu**2, n_steps, start)
+            guess = self._shift_root(mu**2, n_steps, start)
             if guess is None:  # without any noise the shifts are small: the excesses decide
-                guess = self._root(self._squared_size, mu**2, n_steps, start)
+                guess = self._size_root(mu**2, n_steps, start)
             if guess is None:
                 break
             if self._view.is_guide(n_steps, math.exp(guess)):
@@ -255,13 +234,23 @@ class Comparison:
             self._view = next(self._views)
         return start
 
-    def _root(
-        self, size: Callable[[float, int], float], aim: float, n_steps: int, start: float
-    ) -> float | None:
-        def excess(log_noise: float) -> float:
-            return math.log(size(math.exp(log_noise), n_steps) / aim + 1e-300)
+    def _shift_root(self, aim: float, n_steps: int, start: float) -> float | None:
+        low, high = start - _REACH, start + _REACH
+        for _ in range(3):  # many noises cost little more than one
+            grid = np.linspace(low, high, 65)
+            excess = np.log(self._squared_shifts(np.exp(grid), n_steps) / aim + 1e-300)
+            place = int(np.argmax(excess <= 0))  # the first; 0 if there is none
+            if place == 0 or not math.isfinite(excess[place - 1]):
+                return None
+            low, high = float(grid[place - 1]), float(grid[place])
+        above, below = float(excess[place - 1]), float(excess[place])
+        return low + (high - low) * above / (above - below)
 
-        low, high = start - 20, start + 20
+    def _size_root(self, aim: float, n_steps: int, start: float) -> float | None:
+        def excess(log_noise: float) -> float:
+            return math.log(self._squared_size(math.exp(log_noise), n_steps) / aim + 1e-300)
+
+        low, high = start - _REACH, start + _REACH
         if excess(low) <= 0 or excess(high) > 0:
             return None
         return float(brentq(excess, low, high, xtol=1e-5))
@@ -276,7 +265,12 @@ class Comparison:
 
     def squared_shift(self, noise: float, n_steps: int) -> float:
         """The sum of all squared shifts."""
-        return 0.0 if self._view is None else self._view.before(n_steps).total_squared_shift(noise)
+        return float(self._squared_shifts(np.array([noise]), n_steps)[0])
+
+    def _squared_shifts(self, noises: Array, n_steps: int) -> Array:
+        if self._view is None:
+            return np.zeros_like(noises)
+        return self._view.before(n_steps).total_squared_shifts(noises)
 
     def rough(self, noise: float, n_steps: int) -> tuple[Array, Array]:
         """Excesses and squared shifts without errors.
@@ -308,6 +302,16 @@ class Comparison:
             float(np.sum(np.square(turned))),
             float(np.sum(np.square(white.core))),
         )
+
+    def likely_errors(self, noise: float, n_steps: int) -> tuple[float, float]:
+        """About the errors that `enclosure` will state, without solving for the directions."""
+        if self._view is None:
+            return 0.0, 0.0
+        seen = self._view.before(n_steps)
+        shift, covariance = self._view.errors(n_steps, noise)
+        shift_rounding, unit = seen.rounding_errors(noise)
+        tau = seen.rounding.covariance_error(noise, n_steps)
+        return shift + shift_rounding + unit, covariance + 4 * tau + unit
 
     def enclosure(self, noise: float, n_steps: int) -> Enclosure:
         """The same with all errors on the safe side."""

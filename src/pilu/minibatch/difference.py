@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from pilu.chains.comparison import ChainDifference, Comparison, Reduced, View
+from pilu.chains.comparison import ChainDifference, Comparison, View
+from pilu.chains.reduced import Reduced
 from pilu.chains.schedule import UNIT
 from pilu.exceptions import BeyondPrecision
 from pilu.minibatch.flows import covariance_after, flow_of

@@ -38,7 +38,7 @@ _SMALL_REST = 1e-12  # whitened covariance left out for which the plain bound is
 _SPARED = 1e-10  # by which important directions may be inflated
 _GUESS_ERROR = 1e-5  # of the projection, beyond which it does not guide a guess
 _PROJECTION_ERROR = 2e-14  # for each step, beyond which a finer view is taken
-_INFLATION = 2e-9  # of the squared shifts by whitening in the projection, for the same purpose
+_INFLATION = 2e-8  # of the squared shifts by whitening in the projection, for the same purpose
 _EXCESS_INFLATION = 1e-4  # of the excesses, which matter to second order
 _DENSE_IS_SLOW = 1000  # parameters
 _COARSE = 3e-4  # inflation, and ten times the other errors, acceptable in place of a slow view
@@ -86,6 +86,12 @@ class KrylovView(View):
             return True
         return max(self._relative_errors(self.before(n_steps), noise)) <= _GUESS_ERROR
 
+    def errors(self, n_steps: int, noise: float) -> tuple[float, float]:
+        """Bounds on the errors of Delta and C as this view sees them, whitened."""
+        seen = self.before(n_steps)
+        relative, rests = self._relative_errors(seen, noise), seen.rest_errors(noise)
+        return relative[0] + rests[0], relative[1] + rests[1]
+
     def enclosure(self, n_steps: int, noise: float) -> Enclosure | None:
         """The whitened difference, never too small; None where a finer view is worth its cost."""
         seen = self.before(n_steps)
@@ -120,8 +126,8 @@ class KrylovView(View):
         direction's noise is made smaller by the factor w (docs/exact.md), which is never safer.
         """
         white, least, reduced = seen.whitened(noise), seen.least_variance(noise), seen.reduced
-        relative, rests = self._relative_errors(seen, noise), seen.rest_errors(noise)
-        shift_error, covariance_error = relative[0] + rests[0], relative[1] + rests[1]
+        shift_error, covariance_error = self.errors(seen.n_steps, noise)
+        rests = seen.rest_errors(noise)
         if least == 0.0:
             return Enclosure(*white.principal(), shift_error, covariance_error, math.inf, math.inf)
         if self._coupling.size == 0 or not (white.core.any() or white.shift.any()):
@@ -138,15 +144,17 @@ class KrylovView(View):
         vectors = columns @ right.T / sizes
         # What these directions leave of C and Delta, rounding included
         lost, axes = np.linalg.eigh(np.diag(reduced.sizes) - vectors @ core @ vectors.T)
-        axes = np.hstack([axes, reduced.mean - vectors @ shift])
+        axes, d = np.hstack([axes, reduced.mean - vectors @ shift]), shift.shape[1]
         energies = np.linalg.norm(axes, axis=0) / np.sqrt(least)
+        large = np.zeros(0, dtype=np.intp)  # axes for which the plain bound is not good enough
         if _left_over(lost, energies)[1] > _SMALL_REST:
-            more = self._energy_errors(seen, noise, reduced.span @ axes)
-            more += np.linalg.norm(white.scale @ axes, axis=0)
-            energies = np.minimum(energies, more)
-        factors = _shrinking_factors(
-            self._energy_errors(seen, noise, reduced.span @ vectors), sizes
-        )
+            shares = np.abs(lost) * energies[: len(lost)] ** 2
+            large = np.flatnonzero(np.append(shares > _SMALL_REST / len(lost), energies[-d:] > 0))
+        axes, k = axes[:, large], len(sizes)
+        errors = self._energy_errors(seen, noise, reduced.span @ np.hstack([vectors, axes]))
+        more = errors[k:] + np.linalg.norm(white.scale @ axes, axis=0)
+        energies[large] = np.minimum(energies[large], more)
+        factors = _shrinking_factors(errors[:k], sizes)
         x, turn = np.linalg.eigh(factors[:, None] * core * factors)
         a2 = np.sum(np.square(turn.T @ (factors[:, None] * shift)), axis=1)
         total = float(np.sum(np.square(white.shift)))

@@ -65,9 +65,10 @@ class BlockLanczos:
     def extend(self, n_columns: int) -> None:
         """Grow the space to at least `n_columns` dimensions, or until it is invariant."""
         self._reserve(n_columns + 2 * self.width)  # two blocks beyond the end
-        step = self._step_of_one if self.width == 1 else self._step
+        if self.width == 1:
+            self._extend_by_ones(n_columns)
         while len(self.projected) < n_columns and not self.exhausted:
-            step()
+            self._step()
 
     def _step(self) -> None:
         old, last = len(self.projected), self._last
@@ -86,33 +87,37 @@ class BlockLanczos:
         self._last = self._store(self._next(image))
         self.coupling = self._last @ image.T
 
-    def _step_of_one(self) -> None:
+    def _extend_by_ones(self, n_columns: int) -> None:
         # The same for a single vector, without the overhead of small matrix products.
-        old, known = len(self.projected), self._vectors[: self._used]
-        image = self._spectrum.times(known[old])
-        inner = float(image @ known[old])
-        local = known[max(old - 1, 0) :]
-        image -= np.array([self._matrix[old, old - 1], inner][-len(local) :]) @ local
-        while True:
-            along = known @ image
-            image -= along @ known
-            norm, cancelled = math.sqrt(image @ image), float(along @ along)
-            # The square of the length before was norm^2 + cancelled. If little is left, it is
-            # rounding error: once more.
-            enough = norm > _CANCELLED * math.sqrt(norm**2 + cancelled)
-            if enough or not norm > _DEFLATE * self._size:
-                break
-        self._matrix[old, old] = inner
-        self.projected = self._matrix[: old + 1, : old + 1]
-        if norm <= _DEFLATE * self._size or self._used >= len(image):
-            self.deflated = self._most_deflated
-            self._last, self.coupling = self._vectors[:0], np.zeros((0, 1))
-            return
-        self._matrix[old, old + 1] = self._matrix[old + 1, old] = norm
-        np.divide(image, norm, out=self._vectors[self._used])
-        self._last = self._vectors[self._used : self._used + 1]
-        self._used += 1
-        self.coupling = np.array([[norm]])
+        vectors, matrix, times = self._vectors, self._matrix, self._spectrum.times
+        tiny, old, norm = _DEFLATE * self._size, len(self.projected), 0.0
+        while old < n_columns and not self.exhausted:
+            last, known = vectors[old], vectors[: old + 1]
+            image = times(last)
+            matrix[old, old] = image.dot(last)
+            local = slice(max(old - 1, 0), old + 1)
+            image -= matrix[old, local].dot(vectors[local])
+            while True:
+                along = known.dot(image)
+                image -= along.dot(known)
+                norm, cancelled = math.sqrt(image.dot(image)), float(along.dot(along))
+                # The square of the length before was norm^2 + cancelled. If little is left, it is
+                # rounding error: once more.
+                enough = norm > _CANCELLED * math.sqrt(norm**2 + cancelled)
+                if enough or not norm > tiny:
+                    break
+            old += 1
+            if norm <= tiny or old >= len(image):
+                self.deflated, norm = self._most_deflated, 0.0
+                self._last = vectors[:0]
+            else:
+                matrix[old - 1, old] = matrix[old, old - 1] = norm
+                np.divide(image, norm, out=vectors[old])
+        if old > len(self.projected):
+            self.projected = matrix[:old, :old]
+            self._used = old if self.exhausted else old + 1
+            self._last = vectors[old : self._used]
+            self.coupling = np.full((len(self._last), 1), norm)
 
     def _orthogonalised(self, block: Array) -> Array:
         # Against all vectors so far, and again if little is left, which is then rounding error.

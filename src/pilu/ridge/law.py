@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pilu._processes import blas
-from pilu.chains.comparison import ChainDifference, Comparison, Reduced, View
+from pilu.chains.comparison import ChainDifference, Comparison, View
 from pilu.chains.problem import Law
+from pilu.chains.reduced import Reduced
 from pilu.chains.schedule import (
     UNIT,
     Schedule,
@@ -30,12 +31,12 @@ from pilu.chains.schedule import (
     deviation_errors,
     mean_errors,
     mean_size,
-    summed_before,
 )
 from pilu.data.rows import Request
 from pilu.ridge.forecast import RidgeForecast
 from pilu.ridge.krylov import KrylovView
 from pilu.ridge.lanczos import BlockLanczos
+from pilu.ridge.mean_difference import mean_difference, mean_rounding
 from pilu.ridge.sensitivities import RidgeSensitivities
 from pilu.ridge.spectral import Powers, RequestSpace, Spectrum, decay, drift, spread
 
@@ -44,7 +45,16 @@ Array = NDArray[np.float64]
 _TOGETHER = 64  # eigenvalues whose profiles are computed together
 _KEPT_BYTES = 2**27  # of mean profiles, which all requests of a law share
 
-_GROWTH = (40, 64, 80, 112, 160, 240)  # dimensions for each row of the request, tried in turn
+_GROWTH = (
+    40,
+    48,
+    56,
+    64,
+    80,
+    112,
+    160,
+    240,
+)  # dimensions for each row of the request, tried in turn
 _LIKELY = 19.6  # times the sixth root of the steps: the first size, if the problem has room for it
 _DENSE_BELOW = 40  # parameters: a small problem is cheaper without a projection
 _DENSE_SHARE = 0.6  # of the parameters: a projection on more of them is not cheaper
@@ -315,11 +325,17 @@ class RidgeLaw(Law):
         if sizes:
             likely = at_least or R * _LIKELY * self.schedule.n_steps ** (1 / 6)
             sizes = [s for s in sizes if s >= likely] or sizes
-            lanczos = BlockLanczos(self.spectrum, Z.T)
+            lanczos = None
             for size in sizes:
+                lanczos = lanczos or BlockLanczos(self.spectrum, Z.T)
                 lanczos.extend(size)
-                yield KrylovView(self, lanczos, targets, is_finest=size == sizes[-1])
-                if lanczos.exhausted:
+                view = KrylovView(self, lanczos, targets, is_finest=size == sizes[-1])
+                exhausted = lanczos.exhausted
+                if R == 1 and size == sizes[0]:
+                    # Mostly enough. The vectors of many rows at once would leave the caches.
+                    lanczos = None
+                yield view
+                if exhausted:
                     break
         yield self._dense_view(Z, targets)
 
@@ -350,47 +366,16 @@ class RidgeLaw(Law):
         `deflated` is what a projection left out as rounding error, None for the whole row space.
         """
         eta = self.step_size
-        variances, largest, reduced = self.reduced_in(space, _mean_difference(space, residuals))
+        variances, largest, reduced = self.reduced_in(space, mean_difference(space, residuals))
         left_out, lengths = deflated or 0.0, np.linalg.norm(residuals, axis=(0, 1))
-        unsure = _mean_rounding(self, space, lengths, targets, rounding.error, left_out)
+        unsure = mean_rounding(self, space, lengths, targets, rounding.error, left_out)
+
+        a, is_whole = space.retained.values, deflated is None
 
         def before(n_steps: int) -> ChainDifference:
-            a, is_whole = space.retained.values, deflated is None
             kept, added = decay(a, eta, n_steps), spread(a, eta, n_steps)
             return ChainDifference(
                 n_steps, variances, kept, added, reduced, largest, unsure, rounding, is_whole
             )
 
         return before
-
-
-def _mean_difference(space: RequestSpace, residuals: Array) -> Array:
-    """Delta_N = -eta sum_k (1 - eta A')^{N-1-k} X_f' u_k in the eigenvectors of A'."""
-    retained = space.retained
-    total = np.zeros((len(retained.values), residuals.shape[1]))
-    for x, u in zip(retained.rows.T, residuals, strict=True):
-        total -= retained.step_size * x[:, None] * retained.powers.weighted(u.T[::-1])
-    return total
-
-
-def _mean_rounding(
-    law: RidgeLaw,
-    space: RequestSpace,
-    lengths: Array,
-    targets: Array,
-    error: float,
-    deflated: float,
-) -> float:
-    """What rounding may do to Delta_N: relative to its terms, not to what is left of them.
-
-    The k-th is (1 - eta A')^{N-1-k} X_f' (X_f m_k - Y_f), and X_f m_k a sum of k others. `lengths`
-    are the computed |u_k|, `error` is that of a step, and `deflated` that of X_f', relative to it
-    (docs/exact.md, "Rounding").
-    """
-    reach, retained_reach = (half.reach(len(lengths)) for half in (space.own, space.retained))
-    terms = reach[0] * law.mean_bounds + float(np.linalg.norm(targets))
-    unsure = summed_before(reach) * (error * law.mean_bounds + law.push_error)
-    unsure += (2 * UNIT + 2.0**-53 * np.arange(len(terms))) * terms  # running sums, too
-    moved = error * summed_before(retained_reach)[::-1] * lengths
-    moved += deflated * retained_reach[0] * lengths
-    return law.step_size * float(retained_reach[::-1] @ unsure + np.sum(moved))
