@@ -44,7 +44,8 @@ def copy_store(source: Path, target: Path) -> None:
 
 @pytest.fixture
 def configuration(folder):
-    return Configuration(folder, answers_every=0)
+    # The night begins at midnight, so a request that is due today cannot wait for it.
+    return Configuration(folder, answers_every=0, nightly="00:00")
 
 
 @pytest.fixture
